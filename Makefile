@@ -1,0 +1,47 @@
+# The two commands a new user needs are `make demo` and `make test`; both make .venv when it is missing.
+# pip with constraints.txt takes the pinned CPU build of torch; a looser request would pull in CUDA.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+
+.PHONY: demo test lint types imports unit wheel clean
+
+demo: .venv/.run
+	$(BIN)/angpn demo
+
+test: lint types imports wheel unit
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.dev
+	$(BIN)/mypy
+
+imports: .venv/.dev
+	$(BIN)/lint-imports
+
+unit: .venv/.dev
+	$(BIN)/python -m pytest
+
+# The built wheel, not the working tree, must install and import: run from an empty folder, ahead on the path.
+wheel: .venv/.dev
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/wheel . > build/wheel/log.txt || (cat build/wheel/log.txt; false)
+	$(PIP_INSTALL) --no-deps --target build/wheel/site build/wheel/*.whl
+	cd build/wheel && PYTHONPATH=site ../../$(BIN)/python -c "import angpn, pathlib; here = pathlib.Path(angpn.__file__).parent; \
+	  assert here.parent == pathlib.Path('site').resolve(), here; assert (here / 'py.typed').exists(); print('wheel:', angpn.__version__)"
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/.run: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP_INSTALL) --editable .
+	touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(PIP_INSTALL) --editable ".[all,dev]"
+	touch $@ .venv/.run
+
+clean:
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,33 @@
+"""Semi-supervised classification when there is no graph: Adaptive Neighborhood Graph Propagation Networks.
+
+``project_simplex``, ``neighbor_graph``, ``propagate`` and ``solve_anfp`` are the paper's maths; ``ANGPNConv`` and
+``ANGPN`` its layer and network; ``train`` its training; ``nearest_candidates`` and ``pairwise_distances`` make the
+distances it starts from. None of them rescales what it is given.
+"""
+
+from angpn.anfp import ANFPResult, solve_anfp
+from angpn.distances import nearest_candidates, pairwise_distances
+from angpn.graph import neighbor_graph
+from angpn.layers import ANGPNConv
+from angpn.neighborhood import Neighborhood
+from angpn.network import ANGPN
+from angpn.propagation import propagate
+from angpn.simplex import project_simplex
+from angpn.training import Epoch, train
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ANGPN",
+    "ANFPResult",
+    "ANGPNConv",
+    "Epoch",
+    "Neighborhood",
+    "nearest_candidates",
+    "neighbor_graph",
+    "pairwise_distances",
+    "project_simplex",
+    "propagate",
+    "solve_anfp",
+    "train",
+]

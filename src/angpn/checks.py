@@ -1,0 +1,92 @@
+"""Checks of what a user passes in. An error says what, the limit, what came and the remedy."""
+
+import math
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def as_float_tensor(values: Any, name: str, ndim: int = 2) -> Tensor:
+    """``values`` as a floating tensor of ``ndim`` dimensions; integers become torch's default dtype."""
+    tensor = values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
+    if tensor.ndim != ndim:
+        raise ValueError(f"{name} must have {ndim} dimensions, got shape {tuple(tensor.shape)}; reshape it first")
+    return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())
+
+
+def check_finite(tensor: Tensor, name: str) -> None:
+    """No NaN and no infinity."""
+    bad = ~torch.isfinite(tensor)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite, got {int(bad.sum())} NaN or infinite value(s), the first in row "
+            f"{int(bad.nonzero()[0, 0])}; impute or drop those rows"
+        )
+
+
+def check_square(matrix: Tensor, name: str) -> None:
+    """One row and one column for each sample."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(
+            f"{name} must be a square (n, n) matrix, got shape {tuple(matrix.shape)}; "
+            "pass a row and a column for each sample"
+        )
+
+
+def check_distances(distances: Tensor) -> None:
+    """A square matrix without NaN. An infinite distance is allowed: it rules the pair out."""
+    check_square(distances, "distances")
+    bad = torch.isnan(distances).sum()
+    if bad:
+        raise ValueError(
+            f"distances must not be NaN, got {int(bad)} NaN value(s); recompute them, or use inf to rule a pair out"
+        )
+
+
+def check_same_rows(n_rows: int, n_expected: int, name: str, other: str) -> None:
+    """Two arguments that speak of the same rows."""
+    if n_rows != n_expected:
+        raise ValueError(
+            f"{name} must have one row for each row of {other}, expected {n_expected}, got {n_rows}; "
+            "pass arrays of equal length"
+        )
+
+
+def check_n_neighbors(n_neighbors: int, n_rows: int) -> None:
+    """Eq. (9) looks at the k + 1 nearest other rows, so there must be k + 2 rows."""
+    if n_rows < n_neighbors + 2:
+        raise ValueError(
+            f"n_neighbors={n_neighbors} needs at least {n_neighbors + 2} samples, got n_samples={n_rows}; "
+            "lower n_neighbors or pass more data"
+        )
+
+
+def check_alpha(alpha: float) -> None:
+    """The fraction a row takes from its neighbours, Eq. (1)."""
+    if not 0 < alpha < 1:
+        raise ValueError(
+            f"alpha must lie strictly between 0 and 1, got {alpha}; 0.5 is the paper's, smaller trusts the graph less"
+        )
+
+
+def check_beta(beta: float) -> None:
+    """The weight of the features in the graph, Eq. (5)."""
+    if not (beta >= 0 and math.isfinite(beta)):
+        raise ValueError(f"beta must be a finite number >= 0, got {beta}; 0.3 is the paper's, 0 fixes the graph")
+
+
+def check_gamma(gamma: float | str) -> None:
+    """The weight of the quadratic term in Eq. (5), or the name of a rule for it."""
+    if isinstance(gamma, str):
+        check_choice(gamma, "gamma", ("auto", "local"), "or pass a number > 0")
+    elif not (gamma > 0 and math.isfinite(gamma)):
+        raise ValueError(f"gamma must be a finite number > 0, got {gamma}; gamma='auto' derives one from the distances")
+
+
+def check_choice(value: object, name: str, choices: Collection[str], remedy: str = "choose one of these") -> None:
+    """One of a few names."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}; {remedy}")

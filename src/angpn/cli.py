@@ -1,0 +1,83 @@
+"""The ``angpn`` command. No logic here: it reads options, calls the library and shows what came back."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import angpn
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Semi-supervised classification when there is no graph.",
+)
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"angpn {angpn.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("angpn-demo"),
+    seed: Annotated[int, typer.Option(help="Which rows are labelled, and where training starts.", min=0)] = 0,
+) -> None:
+    """Label 1,797 handwritten digits from a tenth of their labels: offline, in under a minute."""
+    from angpn.demo import MAX_EPOCHS, run_demo
+    from angpn.report.figures import fit_figure, planar_map, save_figure
+
+    if output.exists() and not output.is_dir():
+        raise typer.BadParameter(f"{output} exists and is not a folder; name another with --output")
+    console = Console()
+    columns = TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    with Progress(*columns, TextColumn("{task.fields[status]}"), console=console) as progress:
+        bars = {name: progress.add_task(name, total=MAX_EPOCHS, status="", start=False) for name in ("NGPN", "ANGPN")}
+
+        def advance(name: str, epoch: angpn.Epoch) -> None:
+            progress.start_task(bars[name])
+            status = f"loss {epoch.loss:.3f}  held-out accuracy {epoch.validation_accuracy:.3f}"
+            progress.update(bars[name], completed=epoch.number, status=status)
+
+        result = run_demo(random_state=seed, on_epoch=advance)
+        for name, epochs in result.curves.items():
+            progress.update(bars[name], total=epochs[-1].number)  # early stopping is the end, not a bar cut short
+
+    table = Table(title=f"Digits: {int(result.given.sum())} labels given, {int((~result.given).sum())} hidden")
+    table.add_column("method")
+    table.add_column("accuracy on the hidden", justify="right")
+    for name, accuracy in result.accuracy.items():
+        table.add_row(name, f"{accuracy:.1%}")
+    console.print(table)
+    with console.status("drawing the map"):
+        figure = fit_figure(
+            result.curves,
+            planar_map(result.embedding, seed),
+            result.predicted,
+            result.truth,
+            result.given,
+            [str(digit) for digit in range(10)],
+        )
+        picture = output / "demo.png"
+        save_figure(figure, picture)
+    console.print(f"picture: {picture}", soft_wrap=True)

@@ -1,0 +1,210 @@
+"""A neighbourhood: for each row its candidate rows, and their distances.
+
+The learnt graph S lives on a neighbourhood and nowhere else, in every layer, so S is stored as *weights*: one
+number for each candidate. Everything the method does with S is then one of two products, which each kind of
+neighbourhood provides: the affinities ``<f_i, f_j>`` of each row with its candidates (Eq. (8)), and the sum of the
+candidates' features by weight (Eq. (13)). They are each other's derivatives.
+
+:class:`Neighborhood` holds lists of m candidates. :class:`DenseNeighborhood` is the full problem, where every other
+row is a candidate; it is also the oracle for the lists, since lists can be written as a dense neighbourhood.
+"""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from angpn.checks import as_float_tensor, check_distances
+
+
+@dataclass(frozen=True, eq=False)
+class DenseNeighborhood:
+    """Every other row is a candidate, except where the distance is infinite."""
+
+    distances: Tensor  # (n, n), infinite on the diagonal
+
+    @classmethod
+    def from_matrix(cls, distances: Tensor) -> "DenseNeighborhood":
+        """From any square matrix; the diagonal is ignored, since a row is never its own candidate."""
+        distances = as_float_tensor(distances, "distances")
+        check_distances(distances)
+        return cls(distances.clone().fill_diagonal_(torch.inf))
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self.distances.shape[0]
+
+    @property
+    def n_candidates(self) -> int:
+        """How many candidates every row has at least."""
+        return int(torch.isfinite(self.distances).sum(dim=1).min())
+
+    def affinities(self, features: Tensor) -> Tensor:
+        """``F F^T``."""
+        return features @ features.T
+
+    def aggregate(self, weights: Tensor, features: Tensor) -> Tensor:
+        """``S H``."""
+        return weights @ features
+
+    def aggregate_transposed(self, weights: Tensor, features: Tensor) -> Tensor:
+        """``S^T H``."""
+        return weights.T @ features
+
+    def to_matrix(self, weights: Tensor) -> Tensor:
+        """S as an (n, n) matrix."""
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Neighborhood:
+    """Each row's list of candidates. A row is not on its own list, and no row is listed twice."""
+
+    indices: Tensor  # (n, m) int64
+    distances: Tensor  # (n, m), nearest first
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self.distances.shape[0]
+
+    @property
+    def n_candidates(self) -> int:
+        """How many candidates every row has."""
+        return self.distances.shape[1]
+
+    @property
+    def all_tied(self) -> Tensor:
+        """(n,) True where all candidates are equally far, so that the distances say nothing."""
+        return self.distances[:, 0] == self.distances[:, -1]
+
+    def affinities(self, features: Tensor) -> Tensor:
+        """``<f_i, f_j>`` for each candidate j of row i, (n, m)."""
+        return _Product.apply(self, features, features)
+
+    def aggregate(self, weights: Tensor, features: Tensor) -> Tensor:
+        """``S H``, (n, d)."""
+        return _Aggregate.apply(self, weights, features)
+
+    def aggregate_transposed(self, weights: Tensor, features: Tensor) -> Tensor:
+        """``S^T H``, (n, d)."""
+        return _AggregateTransposed.apply(self, weights, features)
+
+    def to_matrix(self, weights: Tensor) -> Tensor:
+        """S as an (n, n) matrix."""
+        return weights.new_zeros(self.n_rows, self.n_rows).scatter(1, self.indices, weights)
+
+    def to_dense(self) -> DenseNeighborhood:
+        """The same candidates as an (n, n) matrix, infinite where a pair is not on a list."""
+        matrix = torch.full((self.n_rows, self.n_rows), torch.inf).to(self.distances)
+        return DenseNeighborhood(matrix.scatter(1, self.indices, self.distances))
+
+    def to(self, *args: Any, **kwargs: Any) -> "Neighborhood":
+        """As :meth:`torch.Tensor.to`: another device, or another dtype of the distances."""
+        distances = self.distances.to(*args, **kwargs)
+        return Neighborhood(self.indices.to(distances.device), distances)
+
+    @cached_property
+    def _row_starts(self) -> Tensor:
+        n, m = self.indices.shape
+        return torch.arange(0, n * m + 1, m, device=self.indices.device)
+
+    @cached_property
+    def _transpose(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The lists by candidate: where each begins, the rows that list it, and where in the lists they do.
+
+        Made once, so that the transposed product is a gather like the plain one, never a scatter.
+        """
+        n, m = self.indices.shape
+        flat = self.indices.flatten()
+        position = flat.argsort(stable=True)
+        starts = torch.zeros(n + 1, dtype=torch.int64, device=flat.device)
+        starts[1:] = flat.bincount(minlength=n).cumsum(0)
+        return starts, position // m, position
+
+
+# The three products on lists. The backward pass is written with them again: indexing's own gradient is a scatter
+# over n * m * d numbers, an order of magnitude slower than everything else an epoch does.
+
+
+class _Product(torch.autograd.Function):
+    """out[i, l] = <a_i, b_j> with j the l-th candidate of i."""
+
+    @staticmethod
+    def forward(ctx: Any, hood: Neighborhood, a: Tensor, b: Tensor) -> Tensor:
+        ctx.hood = hood
+        ctx.save_for_backward(a, b)
+        # In blocks, so that the gathered (rows, m, d) copy stays small enough for the cache.
+        rows = max(1, 2**18 // (hood.indices.shape[1] * max(1, b.shape[1])))
+        blocks = zip(hood.indices.split(rows), a.split(rows), strict=True)
+        return torch.cat([torch.bmm(b[index], block.unsqueeze(2)).squeeze(2) for index, block in blocks])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        a, b = ctx.saved_tensors
+        return (
+            None,
+            ctx.hood.aggregate(grad, b) if ctx.needs_input_grad[1] else None,
+            ctx.hood.aggregate_transposed(grad, a) if ctx.needs_input_grad[2] else None,
+        )
+
+
+class _Aggregate(torch.autograd.Function):
+    """out_i = sum_l w[i, l] h_j with j the l-th candidate of i."""
+
+    @staticmethod
+    def forward(ctx: Any, hood: Neighborhood, weights: Tensor, features: Tensor) -> Tensor:
+        ctx.hood = hood
+        ctx.save_for_backward(weights, features)
+        return _sparse_product(hood._row_starts, hood.indices.flatten(), weights.flatten(), features)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weights, features = ctx.saved_tensors
+        return (
+            None,
+            _Product.apply(ctx.hood, grad, features) if ctx.needs_input_grad[1] else None,
+            ctx.hood.aggregate_transposed(weights, grad) if ctx.needs_input_grad[2] else None,
+        )
+
+
+class _AggregateTransposed(torch.autograd.Function):
+    """out_j = sum of w[i, l] h_i over all i that list j, l being where."""
+
+    @staticmethod
+    def forward(ctx: Any, hood: Neighborhood, weights: Tensor, features: Tensor) -> Tensor:
+        ctx.hood = hood
+        ctx.save_for_backward(weights, features)
+        starts, rows, position = hood._transpose
+        return _sparse_product(starts, rows, weights.flatten()[position], features)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weights, features = ctx.saved_tensors
+        return (
+            None,
+            _Product.apply(ctx.hood, features, grad) if ctx.needs_input_grad[1] else None,
+            ctx.hood.aggregate(weights, grad) if ctx.needs_input_grad[2] else None,
+        )
+
+
+def _sparse_product(starts: Tensor, columns: Tensor, values: Tensor, features: Tensor) -> Tensor:
+    """A CSR matrix times a dense one."""
+    n = len(starts) - 1
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        matrix = torch.sparse_csr_tensor(starts, columns, values, size=(n, n), check_invariants=False)
+    return matrix @ features
+
+
+def as_neighborhood(
+    distances: "Tensor | Neighborhood | DenseNeighborhood",
+) -> "Neighborhood | DenseNeighborhood":
+    """A matrix of distances as the full problem; a neighbourhood as it is."""
+    if isinstance(distances, Neighborhood | DenseNeighborhood):
+        return distances
+    return DenseNeighborhood.from_matrix(distances)

@@ -1,0 +1,99 @@
+"""The network: hidden propagation layers of Eq. (12), then a perceptron and the softmax of Eq. (14)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from angpn.layers import ANGPNConv
+from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
+
+
+class ANGPN(nn.Module):
+    r"""Adaptive Neighborhood Graph Propagation Network. NGPN, the paper's fixed-graph baseline, is ``beta=0``.
+
+    .. math:: Z = softmax(H^{(K)}), \quad H^{(K)} = H^{(K-1)} W^{(K-1)},
+              \quad H^{(k+1)} = \sigma(P(D, H^{(k)}) W^{(k)}), \quad H^{(0)} = X
+
+    Args:
+        in_channels: width of X.
+        hidden_channels: width of the hidden layers, or one width for each.
+        out_channels: number of classes.
+        num_layers: number of hidden layers; follows from ``hidden_channels`` when that is a sequence, else 2.
+        normalize_hidden: let the graphs of the hidden layers see rows of unit length. Without it F F^T grows as
+            training goes on, until the distances no longer count. The first layer takes X as it comes.
+        conv_options: everything else :class:`~angpn.ANGPNConv` takes (``n_neighbors``, ``alpha``, ``beta``, ...).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int | Sequence[int],
+        out_channels: int,
+        num_layers: int | None = None,
+        *,
+        normalize_hidden: bool = False,
+        **conv_options: Any,
+    ) -> None:
+        super().__init__()
+        widths = _widths(hidden_channels, num_layers)
+        self.convs = nn.ModuleList(
+            ANGPNConv(before, after, normalize=normalize_hidden and depth > 0, **conv_options)
+            for depth, (before, after) in enumerate(zip([in_channels, *widths], widths, strict=False))
+        )
+        self.perceptron = nn.Linear(widths[-1], out_channels, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Glorot initialisation of every layer."""
+        for conv in self.convs:
+            assert isinstance(conv, ANGPNConv)
+            conv.reset_parameters(generator)
+        nn.init.xavier_uniform_(self.perceptron.weight, generator=generator)
+
+    def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """The logits H^(K), (n, out_channels)."""
+        hood = as_neighborhood(distances)
+        return self.classify(self.propagate_input(features, hood), hood)
+
+    def propagate_input(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """P(D, X) of the first layer. No weight enters it, so training needs it only once."""
+        propagated: Tensor = self.convs[0].propagate(features, distances)[0]  # type: ignore[operator]
+        return propagated
+
+    def classify(self, propagated: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """The logits from the propagated input of the first layer."""
+        return self.perceptron(self._hidden(propagated, as_neighborhood(distances))[-1])
+
+    def embed(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """The last hidden layer H^(K-1)."""
+        hood = as_neighborhood(distances)
+        return self._hidden(self.propagate_input(features, hood), hood)[-1]
+
+    def probabilities(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """Z of Eq. (14)."""
+        return self(features, distances).softmax(dim=1)
+
+    def graphs(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> list[Tensor]:
+        """The S that each layer ended with, as weights on the candidates (n, m)."""
+        hood = as_neighborhood(distances)
+        inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
+        return [conv.propagate(h, hood)[1] for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
+
+    def _hidden(self, propagated: Tensor, hood: Neighborhood | DenseNeighborhood) -> list[Tensor]:
+        """H^(1) to H^(K-1)."""
+        hidden = [self.convs[0].transform(propagated)]  # type: ignore[operator]
+        for conv in self.convs[1:]:
+            hidden.append(conv(hidden[-1], hood))
+        return hidden
+
+
+def _widths(hidden_channels: int | Sequence[int], num_layers: int | None) -> list[int]:
+    widths = [hidden_channels] * (num_layers or 2) if isinstance(hidden_channels, int) else list(hidden_channels)
+    if not widths or min(widths) < 1 or num_layers not in (None, len(widths)):
+        raise ValueError(
+            f"hidden_channels must be one positive width, or one for each of num_layers >= 1 hidden layers, got "
+            f"hidden_channels={hidden_channels}, num_layers={num_layers}; the paper has 50 and 2"
+        )
+    return widths

@@ -1,0 +1,87 @@
+"""Pictures of a fit. matplotlib is imported here and nowhere else, without a display."""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from sklearn.manifold import TSNE
+
+from angpn.training import Epoch
+
+# Paul Tol's muted scheme and grey: ten hues that colour-blind readers can tell apart.
+PALETTE = ("#332288", "#88CCEE", "#44AA99", "#117733", "#999933", "#DDCC77", "#CC6677", "#882255", "#AA4499", "#777777")
+INK = "#222222"
+
+
+def planar_map(embedding: np.ndarray, random_state: int = 0) -> np.ndarray:  # (n, 2)
+    """Rows in the plane by t-SNE: neighbours stay neighbours, distances between groups mean little."""
+    return TSNE(init="pca", metric="cosine", perplexity=30, random_state=random_state).fit_transform(embedding)
+
+
+def fit_figure(
+    curves: Mapping[str, Sequence[Epoch]],
+    points: np.ndarray,  # (n, 2)
+    predicted: np.ndarray,  # (n,) class numbers
+    truth: np.ndarray,  # (n,)
+    given: np.ndarray,  # (n,) bool: rows whose label the method saw
+    class_names: Sequence[str],
+) -> Figure:
+    """Learning curves on the left; on the right the rows as a map, coloured by predicted class, mistakes marked."""
+    figure = Figure(figsize=(13, 6.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, width_ratios=[2, 3])
+    _draw_curves(left, curves)
+    _draw_map(right, points, predicted, truth, given, class_names)
+    return figure
+
+
+def _draw_curves(axes, curves):  # type: ignore[no-untyped-def]
+    for (name, epochs), colour in zip(curves.items(), ("#CC6677", "#332288"), strict=False):
+        numbers = [epoch.number for epoch in epochs]
+        axes.plot(numbers, [epoch.loss for epoch in epochs], color=colour, linestyle=":", label=f"{name}, training")
+        if epochs[0].validation_loss is None:
+            continue
+        losses = [epoch.validation_loss for epoch in epochs]
+        axes.plot(numbers, losses, color=colour, label=f"{name}, held-out labels")
+        best = max((epoch for epoch in epochs if epoch.is_best), key=lambda epoch: epoch.number)
+        axes.plot(best.number, best.validation_loss, "o", color=colour, markersize=7, label=f"{name}, weights kept")
+    axes.set(xlabel="epoch", ylabel="cross-entropy, Eq. (15)", yscale="log", title="Learning curve")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+
+
+def _draw_map(axes, points, predicted, truth, given, class_names):  # type: ignore[no-untyped-def]
+    for label, name in enumerate(class_names):
+        rows = predicted == label
+        colour = PALETTE[label % len(PALETTE)]
+        axes.scatter(*points[rows & ~given].T, s=9, color=colour, linewidths=0)
+        axes.scatter(*points[rows & given].T, s=34, color=colour, edgecolors=INK, linewidths=0.8)
+        if rows.any():
+            at = np.median(points[rows], axis=0)
+            box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": colour, "alpha": 0.85}
+            axes.text(*at, name, color=INK, fontsize=13, fontweight="bold", ha="center", va="center", bbox=box)
+    wrong = (predicted != truth) & ~given
+    axes.scatter(*points[wrong].T, s=42, marker="x", color=INK, linewidths=1.1)
+    axes.set_title(
+        f"{len(points)} rows by predicted class: {int(given.sum())} labels given (ringed), "
+        f"{int(wrong.sum())} mistakes (crossed)"
+    )
+    axes.set_axis_off()
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a PNG under a temporary name, then rename: an interrupted run leaves no half picture."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".png")
+    os.close(handle)
+    try:
+        figure.savefig(temporary, dpi=110)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

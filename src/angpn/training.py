@@ -1,0 +1,203 @@
+"""Training: the loss of Eq. (15), Adam, early stopping on held-out labels."""
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from angpn.checks import as_float_tensor, check_finite, check_same_rows
+from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
+from angpn.network import ANGPN
+
+UNLABELLED = -1
+EPOCHS_WITHOUT_VALIDATION = 200
+
+
+class Epoch(NamedTuple):
+    """One pass of :func:`train`; the figures are those of the weights before its update."""
+
+    number: int  # from 1
+    loss: float
+    validation_loss: float | None  # None where no label could be held out
+    validation_accuracy: float | None
+    is_best: bool  # the lowest validation loss so far: these weights are kept
+
+
+def semi_supervised_loss(
+    logits: Tensor,  # (n, c)
+    labels: Tensor,  # (n,) int64
+    mask: Tensor,  # (n,) bool: the labelled rows L
+) -> Tensor:  # ()
+    r"""Eq. (15) as a mean over the labelled rows, so that its scale does not depend on how many there are.
+
+    .. math:: - \tfrac{1}{|L|} \sum_{i \in L} \sum_j Y_{ij} \ln Z_{ij}
+    """
+    return torch.nn.functional.cross_entropy(logits[mask], labels[mask])
+
+
+def hold_out(
+    labels: Tensor,  # (n,) int64, -1 where unlabelled
+    fraction: float,
+    generator: torch.Generator,
+) -> Tensor:  # (n,) bool
+    """A random ``fraction`` of the labelled rows of each class, at least one; none of a class with one label."""
+    held = torch.zeros_like(labels, dtype=torch.bool)
+    if fraction == 0:
+        return held
+    for label in labels[labels != UNLABELLED].unique():
+        rows = (labels == label).nonzero().squeeze(1)
+        count = min(max(1, round(fraction * len(rows))), len(rows) - 1)
+        held[rows[torch.randperm(len(rows), generator=generator)[:count]]] = True
+    return held
+
+
+def train(
+    network: ANGPN,
+    features: Tensor,  # (n, d)
+    distances: Tensor | Neighborhood | DenseNeighborhood,
+    labels: Any,  # (n,) integers from 0, -1 where unlabelled
+    *,
+    validation_mask: Any = None,  # (n,) bool
+    validation_fraction: float = 0.05,
+    learning_rate: float = 0.005,
+    weight_decay: float = 0.0,
+    max_epochs: int = 10_000,
+    patience: int = 100,
+    tol: float = 1e-4,
+    random_state: int = 0,
+) -> Iterator[Epoch]:
+    """Train ``network`` in place, an epoch at a time, from fresh weights; afterwards it holds the best ones.
+
+    Rows that ``validation_mask`` marks serve stopping only: training never sees their labels. Without a mask,
+    ``validation_fraction`` of the labelled rows of each class is held out, where a class has more than one. Training
+    ends when the validation loss has not improved by ``tol`` for ``patience`` epochs (where all held-out labels are
+    right it falls for ever, by less and less); where nothing can be held out, after
+    200 epochs (or ``max_epochs`` if that is fewer), with a warning. The weights of the lowest validation loss are
+    put back at the end, also when the caller stops early.
+
+    Input is checked at once, before the first epoch. The same ``random_state`` gives the same result.
+    """
+    features = as_float_tensor(features, "features")
+    check_finite(features, "features")
+    hood = as_neighborhood(distances)
+    check_same_rows(len(features), hood.n_rows, "features", "distances")
+    labels = _checked_labels(labels, len(features), network.perceptron.out_features)
+    if max_epochs < 1 or patience < 1:
+        raise ValueError(
+            f"max_epochs and patience must be at least 1, got {max_epochs} and {patience}; "
+            "the defaults are 10000 and 100"
+        )
+    generator = torch.Generator().manual_seed(random_state)
+    if validation_mask is None:
+        if not 0 <= validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must lie in [0, 1), got {validation_fraction}; 0 trains on every label"
+            )
+        validation = hold_out(labels, validation_fraction, generator)
+    else:
+        validation = _checked_mask(validation_mask, labels)
+    training = (labels != UNLABELLED) & ~validation
+    _check_training_labels(labels[training])
+    if not validation.any():
+        max_epochs = min(max_epochs, EPOCHS_WITHOUT_VALIDATION)
+        warnings.warn(
+            f"no label could be held out for validation, so training runs for {max_epochs} epochs without early "
+            "stopping; label at least two rows of some class, or pass validation_mask",
+            stacklevel=2,
+        )
+    with torch.no_grad():
+        propagated = network.propagate_input(features, hood)
+    network.reset_parameters(generator)
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    return _epochs(network, optimizer, propagated, hood, labels, training, validation, max_epochs, patience, tol)
+
+
+def _epochs(
+    network: ANGPN,
+    optimizer: torch.optim.Optimizer,
+    propagated: Tensor,
+    hood: Neighborhood | DenseNeighborhood,
+    labels: Tensor,
+    training: Tensor,
+    validation: Tensor,
+    max_epochs: int,
+    patience: int,
+    tol: float,
+) -> Iterator[Epoch]:
+    best_loss, best_weights = float("inf"), None
+    last_loss, last_number = float("inf"), 0  # of the last improvement that counts
+    try:
+        for number in range(1, max_epochs + 1):
+            logits = network.classify(propagated, hood)
+            loss = semi_supervised_loss(logits, labels, training)
+            validation_loss = validation_accuracy = None
+            if validation.any():
+                # The figures of the weights that made these logits: nothing is computed a second time.
+                seen = logits.detach()
+                validation_loss = float(semi_supervised_loss(seen, labels, validation))
+                hits = seen[validation].argmax(dim=1) == labels[validation]
+                validation_accuracy = float(hits.double().mean())
+            is_best = validation_loss is not None and validation_loss < best_loss
+            if is_best:
+                assert validation_loss is not None
+                best_loss = validation_loss
+                best_weights = copy.deepcopy(network.state_dict())  # a copy: state_dict() aliases live weights
+            if best_loss < last_loss - tol:
+                last_loss, last_number = best_loss, number
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield Epoch(number, loss.item(), validation_loss, validation_accuracy, is_best)
+            if best_weights is not None and number - last_number >= patience:
+                break
+    finally:
+        if best_weights is not None:
+            network.load_state_dict(best_weights)
+
+
+def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
+    labels = labels if isinstance(labels, Tensor) else torch.as_tensor(np.asarray(labels))
+    if labels.ndim != 1 or labels.is_floating_point():
+        raise ValueError(
+            f"labels must be one integer a row, got shape {tuple(labels.shape)} of {labels.dtype}; "
+            "number the classes from 0 and write -1 where a row is unlabelled"
+        )
+    check_same_rows(len(labels), n_rows, "labels", "features")
+    labels = labels.to(torch.int64)
+    if labels.min() < UNLABELLED or labels.max() >= n_classes:
+        raise ValueError(
+            f"labels must lie between -1 (unlabelled) and out_channels - 1 = {n_classes - 1}, got "
+            f"{int(labels.min())} to {int(labels.max())}; number the classes from 0 or raise out_channels"
+        )
+    return labels
+
+
+def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
+    mask = mask if isinstance(mask, Tensor) else torch.as_tensor(np.asarray(mask))
+    if mask.dtype != torch.bool or mask.ndim != 1:
+        raise ValueError(
+            f"validation_mask must be one bool a row, got shape {tuple(mask.shape)} of {mask.dtype}; "
+            "mark validation rows True"
+        )
+    check_same_rows(len(mask), len(labels), "validation_mask", "labels")
+    unlabelled = int((mask & (labels == UNLABELLED)).sum())
+    if unlabelled:
+        raise ValueError(
+            f"validation_mask must mark labelled rows only, got {unlabelled} unlabelled one(s); "
+            "give those rows a label or unmark them"
+        )
+    return mask
+
+
+def _check_training_labels(labels: Tensor) -> None:
+    if len(labels) == 0:
+        raise ValueError("training needs labelled rows, got none outside the validation set; label a few rows")
+    if len(labels.unique()) < 2:
+        raise ValueError(
+            f"training needs at least 2 classes among its labelled rows, got only class {int(labels[0])}; "
+            "label a row of another class"
+        )

@@ -1,0 +1,47 @@
+import pytest
+import torch
+from torch.autograd import gradcheck, gradgradcheck
+from torch.testing import assert_close
+
+from angpn import Neighborhood, nearest_candidates
+
+
+@pytest.fixture(scope="module")
+def hood() -> Neighborhood:
+    return nearest_candidates(torch.randn(9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), 4)
+
+
+@pytest.fixture(scope="module")
+def weights() -> torch.Tensor:
+    return torch.randn(9, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64, requires_grad=True)
+
+
+@pytest.fixture(scope="module")
+def features() -> torch.Tensor:
+    return torch.randn(9, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64, requires_grad=True)
+
+
+def test_lists_as_a_dense_neighbourhood_have_the_same_products(hood, weights, features):
+    dense, matrix = hood.to_dense(), hood.to_matrix(weights)
+    assert torch.isinf(dense.distances.diagonal()).all()
+    assert (torch.isfinite(dense.distances).sum(dim=1) == 4).all()
+    assert dense.n_candidates == hood.n_candidates == 4
+    assert_close(dense.affinities(features).gather(1, hood.indices), hood.affinities(features))
+    assert_close(dense.aggregate(matrix, features), hood.aggregate(weights, features))
+    assert_close(dense.aggregate_transposed(matrix, features), hood.aggregate_transposed(weights, features))
+
+
+@pytest.mark.parametrize("product", ["aggregate", "aggregate_transposed"])
+def test_gradients_of_the_aggregates(hood, weights, features, product):
+    assert gradcheck(getattr(hood, product), (weights, features))
+    assert gradgradcheck(getattr(hood, product), (weights, features))
+
+
+def test_gradients_of_the_affinities(hood, features):
+    assert gradcheck(hood.affinities, features)
+    assert gradgradcheck(hood.affinities, features)
+
+
+def test_another_dtype(hood):
+    assert hood.to(torch.float32).distances.dtype == torch.float32
+    assert hood.to(torch.float32).indices.dtype == torch.int64

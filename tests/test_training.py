@@ -1,0 +1,178 @@
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from angpn import ANGPN, nearest_candidates, train
+from angpn.training import EPOCHS_WITHOUT_VALIDATION, hold_out, semi_supervised_loss
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three clusters of 20 rows, four labels in each."""
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.arange(60) // 20
+    features = torch.nn.functional.normalize(3 * torch.eye(3)[truth] + torch.randn(60, 3, generator=generator))
+    labels = torch.where(torch.arange(60) % 5 == 0, truth, -1)
+    return features, nearest_candidates(features, 12), labels, truth
+
+
+def network():
+    return ANGPN(3, 8, 3, n_neighbors=5)
+
+
+def test_eq15_is_the_mean_cross_entropy_of_the_labelled_rows():
+    logits = torch.randn(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = torch.tensor([0, 2, 1, 1, 0, 2])
+    mask = torch.tensor([True, False, True, True, False, False])
+    y = torch.eye(3).double()[labels]
+    eq15 = -sum((y[i] * logits.softmax(dim=1).log()[i]).sum() for i in range(6) if mask[i])
+    assert_close(semi_supervised_loss(logits, labels, mask), eq15 / 3)
+
+
+def test_it_learns_and_stops_by_itself(blobs):
+    features, hood, labels, truth = blobs
+    net = network()
+    epochs = list(train(net, features, hood, labels, validation_fraction=0.25, patience=30))
+    assert len(epochs) < 10_000
+    assert [epoch.number for epoch in epochs] == list(range(1, len(epochs) + 1))
+    losses = [epoch.validation_loss for epoch in epochs]
+    assert min(losses[-30:]) > min(losses[:-30]) - 1e-4
+    accuracy = (net(features, hood).argmax(dim=1) == truth).double().mean()
+    assert accuracy > 0.9
+
+
+def test_the_best_weights_are_put_back(blobs):
+    features, hood, labels, _ = blobs
+    validation = torch.zeros(60, dtype=torch.bool)
+    validation[[0, 20, 40]] = True
+    labels = labels.clone()
+    labels[0] = 1  # a wrong label: after a while, learning the others makes its loss go up
+    net = network()
+    epochs = list(train(net, features, hood, labels, validation_mask=validation, patience=20, learning_rate=0.05))
+    best = min(epochs, key=lambda epoch: epoch.validation_loss)
+    kept = semi_supervised_loss(net(features, hood), labels, validation).item()
+    assert kept == pytest.approx(best.validation_loss, rel=1e-5)
+    assert kept < epochs[-1].validation_loss
+
+
+def test_stopping_early_puts_the_best_weights_back_too(blobs):
+    features, hood, labels, _ = blobs
+    validation = labels >= 0
+    validation[[5, 25, 45]] = False
+    net = network()
+    seen = []
+    epochs = train(net, features, hood, labels, validation_mask=validation, learning_rate=1.0)
+    for epoch in epochs:
+        seen.append(epoch)
+        if epoch.number == 15:
+            break
+    epochs.close()
+    best = min(epoch.validation_loss for epoch in seen)
+    assert semi_supervised_loss(net(features, hood), labels, validation).item() == pytest.approx(best, rel=1e-5)
+
+
+def test_the_same_seed_gives_the_same_result(blobs):
+    features, hood, labels, _ = blobs
+    runs = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(len(runs))  # the global state does not matter
+        net = network()
+        epochs = list(train(net, features, hood, labels, max_epochs=20, random_state=seed))
+        runs.append((epochs, net(features, hood)))
+    assert runs[0][0] == runs[1][0]
+    assert_close(runs[0][1], runs[1][1], rtol=0, atol=0)
+    assert runs[0][0] != runs[2][0]
+
+
+def test_validation_labels_are_never_trained_on(blobs):
+    features, hood, labels, _ = blobs
+    validation = torch.zeros(60, dtype=torch.bool)
+    validation[[0, 20, 40]] = True
+    flipped = torch.where(validation, (labels + 1) % 3, labels)
+    losses = [
+        [e.loss for e in train(network(), features, hood, y, validation_mask=validation, max_epochs=20)]
+        for y in (labels, flipped)
+    ]
+    assert losses[0] == losses[1]
+
+
+def test_a_class_with_a_single_label_trains_and_is_never_held_out(blobs):
+    features, hood, labels, truth = blobs
+    labels = labels.clone()
+    labels[truth == 2] = -1
+    labels[47] = 2
+    for seed in range(20):
+        held = hold_out(labels, 0.5, torch.Generator().manual_seed(seed))
+        assert not held[47]
+        assert held.sum() == 4  # two of four in each of the others
+    net = network()
+    list(train(net, features, hood, labels, validation_fraction=0.5, patience=30))
+    assert (net(features, hood).argmax(dim=1) == truth)[truth == 2].double().mean() > 0.8
+
+
+def test_where_nothing_can_be_held_out_training_runs_a_fixed_number_of_epochs_and_says_so(blobs):
+    features, hood, _, truth = blobs
+    labels = torch.full((60,), -1)
+    labels[[0, 20, 40]] = truth[[0, 20, 40]]
+    with pytest.warns(UserWarning, match="no label could be held out .* 200 epochs .* label at least two rows"):
+        epochs = list(train(network(), features, hood, labels))
+    assert len(epochs) == EPOCHS_WITHOUT_VALIDATION
+    assert epochs[0].validation_loss is None
+    assert not any(epoch.is_best for epoch in epochs)
+
+
+def test_hold_out_takes_the_fraction_of_each_class_and_labelled_rows_only():
+    labels = torch.tensor([0] * 10 + [1] * 20 + [-1] * 30)
+    held = hold_out(labels, 0.2, torch.Generator().manual_seed(0))
+    assert (held[:10].sum(), held[10:30].sum(), held[30:].sum()) == (2, 4, 0)
+    assert not hold_out(labels, 0.0, torch.Generator()).any()
+
+
+def test_numpy_labels_and_a_full_matrix(blobs):
+    features, _, labels, _ = blobs
+    full = torch.cdist(features, features)
+    (epoch,) = train(network(), features.numpy(), full, labels.numpy(), max_epochs=1)
+    assert np.isfinite(epoch.loss)
+
+
+@pytest.mark.parametrize("name", ["coraml", "20news"])
+def test_the_papers_text_trains(real_data, name):
+    features, truth = real_data(name)
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.where(hold_out(truth, 0.1, generator), truth, -1)
+    hood = nearest_candidates(features, 20)
+    net = ANGPN(features.shape[1], 50, int(truth.max()) + 1, n_neighbors=10, normalize_hidden=True)
+    epochs = list(train(net, features, hood, labels, validation_fraction=0.2, max_epochs=25))
+    assert epochs[-1].loss < 0.7 * epochs[0].loss
+    with torch.no_grad():
+        accuracy = (net(features, hood).argmax(dim=1) == truth)[labels < 0].double().mean()
+    assert accuracy > {"coraml": 0.5, "20news": 0.85}[name]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": torch.full((60,), -1)}, "training needs labelled rows, got none outside the validation set"),
+        ({"labels": torch.arange(60) % 5 - 1 - torch.arange(60) % 5}, "training needs labelled rows, got none"),
+        ({"labels": torch.where(torch.arange(60) < 9, 1, -1)}, "at least 2 classes among .* got only class 1; label"),
+        ({"labels": torch.zeros(59, dtype=torch.int64)}, "labels must have one row .* expected 60, got 59"),
+        ({"labels": torch.full((60,), 3)}, r"labels must lie between -1 .* out_channels - 1 = 2, got 3 to 3"),
+        ({"labels": torch.full((60,), -2)}, r"labels must lie between -1 .* got -2 to -2"),
+        ({"labels": torch.zeros(60)}, "labels must be one integer a row, got .* torch.float32; number the classes"),
+        ({"features": torch.full((60, 3), torch.nan)}, "features must be finite, got 180 NaN or infinite"),
+        ({"features": torch.full((60, 3), torch.inf)}, "features must be finite, got 180 NaN or infinite"),
+        ({"features": torch.ones(6, 3)}, "features must have one row for each row of distances, expected 60, got 6"),
+        ({"network": ANGPN(3, 8, 3, n_neighbors=59)}, "n_neighbors=59 needs at least 61 samples, got n_samples=60"),
+        ({"validation_mask": torch.ones(60, dtype=torch.bool)}, "must mark labelled rows only, got 48 unlabelled"),
+        ({"validation_mask": torch.ones(60)}, "validation_mask must be one bool a row"),
+        ({"validation_mask": torch.ones(5, dtype=torch.bool)}, "validation_mask must have one row .* 60, got 5"),
+        ({"validation_fraction": 1.0}, r"validation_fraction must lie in \[0, 1\), got 1.0"),
+        ({"max_epochs": 0}, "max_epochs and patience must be at least 1, got 0 and 100"),
+    ],
+)
+def test_bad_input_is_refused_before_any_epoch(blobs, change, message):
+    features, hood, labels, _ = blobs
+    arguments = {"network": network(), "features": features, "distances": hood, "labels": labels} | change
+    with pytest.raises(ValueError, match=message):
+        train(**arguments)

@@ -132,7 +132,7 @@ def test_hold_out_takes_the_fraction_of_each_class_and_labelled_rows_only():
 def test_numpy_labels_and_a_full_matrix(blobs):
     features, _, labels, _ = blobs
     full = torch.cdist(features, features)
-    (epoch,) = train(network(), features.numpy(), full, labels.numpy(), max_epochs=1)
+    (epoch,) = train(network(), features.double().numpy(), full, labels.numpy(), max_epochs=1)
     assert np.isfinite(epoch.loss)
 
 

@@ -75,13 +75,13 @@ def train(
     Rows that ``validation_mask`` marks serve stopping only: training never sees their labels. Without a mask,
     ``validation_fraction`` of the labelled rows of each class is held out, where a class has more than one. Training
     ends when the validation loss has not improved by ``tol`` for ``patience`` epochs (where all held-out labels are
-    right it falls for ever, by less and less); where nothing can be held out, after
-    200 epochs (or ``max_epochs`` if that is fewer), with a warning. The weights of the lowest validation loss are
-    put back at the end, also when the caller stops early.
+    right it falls for ever, by less and less); where nothing can be held out, after 200 epochs (or ``max_epochs`` if
+    that is fewer), with a warning. The weights of the lowest validation loss are put back at the end, also when the
+    caller stops early.
 
     Input is checked at once, before the first epoch. The same ``random_state`` gives the same result.
     """
-    features = as_float_tensor(features, "features")
+    features = as_float_tensor(features, "features").to(network.perceptron.weight.dtype)
     check_finite(features, "features")
     hood = as_neighborhood(distances)
     check_same_rows(len(features), hood.n_rows, "features", "distances")

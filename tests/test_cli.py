@@ -1,0 +1,63 @@
+import os
+import subprocess
+import sys
+
+import pytest
+from matplotlib.figure import Figure
+from typer.testing import CliRunner
+
+import angpn
+from angpn.cli import app
+from angpn.report.figures import save_figure
+
+
+def test_demo_prints_four_accuracies_and_draws_a_picture(tmp_path):
+    result = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "new")], catch_exceptions=False)
+    assert result.exit_code == 0
+    accuracies = {
+        method: float(line.split("│")[2].strip(" %"))
+        for line in result.stdout.splitlines()
+        for method in ("logistic regression", "LabelSpreading", "NGPN", "ANGPN")
+        if line.startswith(f"│ {method} ")
+    }
+    assert len(accuracies) == 4
+    assert all(85 < accuracy <= 100 for accuracy in accuracies.values())
+    picture = tmp_path / "new" / "demo.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert str(picture) in result.stdout
+    assert os.listdir(picture.parent) == ["demo.png"]
+
+
+def test_an_output_that_is_a_file_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "precious.txt"
+    path.write_text("mine")
+    result = CliRunner().invoke(app, ["demo", "--output", str(path)])
+    assert result.exit_code == 2
+    assert "not a folder" in result.stderr
+    assert path.read_text() == "mine"
+
+
+def test_a_picture_that_fails_half_way_leaves_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "picture.png"
+    path.write_bytes(b"old")
+
+    def full_disk(self, name, **options):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        save_figure(Figure(), path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["picture.png"]
+
+
+def test_version():
+    result = subprocess.run([sys.executable, "-m", "angpn", "--version"], capture_output=True, text=True, check=True)
+    assert result.stdout == f"angpn {angpn.__version__}\n"
+
+
+def test_importing_the_library_imports_no_heavy_package():
+    heavy = ["torch_geometric", "gensim", "matplotlib", "typer", "rich", "faiss"]
+    code = f"import sys, angpn; print([name for name in {heavy} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

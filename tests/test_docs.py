@@ -1,0 +1,45 @@
+import re
+import warnings
+from pathlib import Path
+
+import pytest
+
+import angpn
+
+ROOT = Path(__file__).parent.parent
+EQUATIONS = (ROOT / "docs" / "equations.md").read_text()
+ROWS = [line.strip("| ").split(" | ") for line in EQUATIONS.splitlines() if re.match(r"\| (\(|Algorithm)", line)]
+
+
+def test_the_readme_example_runs_and_labels_well():
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    names: dict = {}
+    with warnings.catch_warnings(action="error"):
+        exec(example, names)
+    hidden = names["labels"] < 0
+    truth = names["torch"].as_tensor(names["digits"].target)
+    assert (names["predicted"] == truth)[hidden].double().mean() > 0.9
+
+
+def test_the_map_of_equations_is_complete():
+    named = [number for row in ROWS for number in re.findall(r"\((\d+)\)", row[0])]
+    assert sorted(map(int, named)) == list(range(1, 16))
+    assert any(row[0] == "Algorithm 1" for row in ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
+def test_each_function_and_test_it_names_exists(row):
+    functions, tests = (re.findall(r"`([\w./]+)`", cell) for cell in row[-2:])
+    assert functions
+    assert tests
+    for function in functions:
+        module, name = function.split(".", 1)
+        assert re.search(rf"(def|class) {name}\b", (ROOT / "src" / "angpn" / f"{module}.py").read_text()), function
+    sources = "\n".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    for test in tests:
+        assert f"def {test}(" in sources, test
+
+
+def test_everything_public_is_documented():
+    for name in angpn.__all__:
+        assert getattr(angpn, name).__doc__, name

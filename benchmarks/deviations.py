@@ -108,7 +108,7 @@ def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
             labels = torch.where(known, truth, -1)
             validation = hold_out(labels, 1 / 3, generator)
             network = ANGPN(x.shape[1], 50, int(truth.max()) + 1, **(base | option))
-            for _ in train(network, x, hood, labels, validation_mask=validation, random_state=split):
+            for _ in train(network, x, hood, labels, validation_mask=validation, max_epochs=400, random_state=split):
                 pass
             with torch.no_grad():
                 scores.append((network(x, hood).argmax(dim=1) == truth)[~known].double().mean().item())

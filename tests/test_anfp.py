@@ -51,13 +51,13 @@ def test_eq05_objective_is_the_double_sum(problem, gamma):
 @given(
     st.integers(0, 10_000),
     st.floats(0.05, 2.0),
-    st.floats(0.05, 2 * 24**0.5 / 25),
+    st.floats(0.05, 2 / 27**0.5, exclude_max=True),
     st.sampled_from(["auto", "local", 0.5]),
     st.sampled_from([torch.float32, torch.float64]),
 )
 def test_eq05_never_increases_with_exact_steps(seed, beta, alpha, gamma, dtype):
     distances, h = random_problem(seed, n=25, dtype=dtype)
-    # Below 2 sqrt(n - 1) / n every graph leaves Step 2 a minimiser.
+    # Below 2 / sqrt(n + 2) every graph leaves Step 2 a minimiser.
     result = solve_anfp(distances, h, n_neighbors=K, beta=beta, alpha=alpha, gamma=gamma, max_iter=30)
     assert_never_increases(result.objective, 1e-13 if dtype == torch.float64 else 1e-6)
 
@@ -197,6 +197,19 @@ def test_mu_and_alpha_say_the_same(problem):
         assert_close(by_alpha.features, by_mu.features)
 
 
+@pytest.mark.parametrize("step2", ["exact", "printed", "step"])
+def test_mixed_dtypes_are_promoted(problem, step2):
+    distances, h = problem
+    result = solve_anfp(distances, h.float(), n_neighbors=K, beta=0.3, alpha=0.1, step2=step2)
+    assert result.features.dtype == torch.float64
+
+
+def test_an_overflow_is_reported(problem):
+    distances, h = problem
+    with pytest.raises(ValueError, match="the features must stay finite, got an overflow at iteration .* use rule"):
+        solve_anfp(distances, 1e3 * h, n_neighbors=K, beta=3.0, alpha=0.9, rule="printed", step2="step")
+
+
 def test_beta_zero_with_mu_leaves_the_features_alone(problem):
     distances, h = problem
     assert_close(solve_anfp(distances, h, n_neighbors=K, beta=0, mu=1.0).features, h)
@@ -218,10 +231,9 @@ def test_a_hub_without_minimiser_is_reported_with_its_remedy():
 
 @pytest.mark.parametrize("n", [5, 40])
 def test_no_graph_has_a_larger_eigenvalue_than_a_hub(n):
-    bound = n / (2 * (n - 1) ** 0.5)
+    bound = (n + 2) ** 0.5 / 2
     hub = torch.zeros(n, n, dtype=torch.float64)
-    hub[1:, 0] = 1
-    hub[0, 1:] = 1 / (n - 1)
+    hub[1:, 0] = hub[0, 1] = 1
     assert_close(torch.linalg.eigvalsh((hub + hub.T) / 2)[-1], torch.tensor(bound).double())
     generator = torch.Generator().manual_seed(0)
     for sharpness in (0.1, 1.0, 10.0, 100.0):
@@ -237,8 +249,9 @@ def test_no_graph_has_a_larger_eigenvalue_than_a_hub(n):
         ({}, "give exactly one of alpha and mu, got alpha=None, mu=None"),
         ({"alpha": 0.5, "mu": 1.0}, "give exactly one of alpha and mu, got alpha=0.5, mu=1.0"),
         ({"alpha": 1.0}, "alpha must lie strictly between 0 and 1, got 1.0"),
-        ({"mu": 0.0}, "mu must be > 0, got 0.0"),
+        ({"mu": 0.0}, "mu must be a finite number > 0, got 0.0"),
         ({"alpha": 0.5, "beta": 0}, "alpha=0.5 says nothing about mu where beta=0 .* pass mu, or use step2='printed'"),
+        ({"mu": float("inf")}, "mu must be a finite number > 0, got inf"),
         ({"alpha": 0.5, "step2": "power"}, "step2 must be one of 'exact', 'printed', 'step', got 'power'"),
         ({"alpha": 0.5, "max_iter": 0}, "max_iter must be at least 1, got 0"),
         ({"alpha": 0.5, "n_neighbors": 13}, "n_neighbors=13 needs at least 15 samples, got n_samples=14"),

@@ -106,11 +106,14 @@ def test_duplicates_are_at_distance_zero(metric):
     ("x", "options", "message"),
     [
         (np.array([[1.0], [np.nan], [2.0]]), {}, "x must be finite, got 1 NaN .* first in row 1; impute or drop"),
-        (scipy.sparse.csr_array([[1.0], [np.inf]]), {}, "x must be finite, got 1 NaN or infinite"),
+        (scipy.sparse.csr_array([[1.0, 1], [2, 1], [1, np.inf]]), {}, "x must be finite, got 1 NaN .* in row 2;"),
+        (np.array([["a"], ["b"]]), {}, "x must be a dense array of numbers, got ndarray of <U1; convert it"),
+        (torch.ones(3, 2, dtype=torch.complex64), {}, "x must be a dense array of real numbers, got .*complex64"),
+        (scipy.sparse.coo_array([1.0, 2.0]), {}, r"x must have 2 dimensions, got shape \(2,\)"),
         (ROWS, {"metric": "manhattan"}, "metric must be one of 'chord', .* got 'manhattan'"),
         (ROWS, {"metric": "precomputed"}, r"distances must be a square \(n, n\) matrix, got shape \(30, 6\)"),
         (scipy.sparse.eye_array(4), {"metric": "precomputed"}, "must be a dense .* got a sparse one; call toarray"),
-        (np.full((3, 3), np.nan), {"metric": "precomputed"}, "distances must not be NaN, got 9 NaN"),
+        (np.full((3, 3), np.nan), {"metric": "precomputed"}, "distances must not be NaN or -inf, got 9 such"),
         (ROWS[0], {}, r"x must have 2 dimensions, got shape \(6,\)"),
     ],
 )
@@ -130,3 +133,26 @@ def test_too_few_finite_precomputed_distances():
     full[:, 0] = 1
     with pytest.raises(ValueError, match="n_candidates=1 needs that many finite distances in every row, .* row 0"):
         nearest_candidates(full, 1, "precomputed")
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
+def test_a_common_offset_does_not_drown_the_distances(metric):
+    expected = torch.as_tensor(cdist(ROWS, ROWS, metric))
+    assert_close(pairwise_distances(ROWS + 1e6, metric), expected, atol=1e-6, rtol=1e-6)
+
+
+def test_large_integers_are_not_rounded():
+    assert pairwise_distances(np.array([[16777216], [16777217]]), "euclidean")[0, 1] == 1
+
+
+def test_arrays_that_torch_would_refuse():
+    flipped, foreign = ROWS[::-1], ROWS.astype(">f8")
+    read_only = ROWS.copy()
+    read_only.flags.writeable = False
+    assert_close(pairwise_distances(flipped), pairwise_distances(ROWS).flip(0, 1))
+    for x in (foreign, read_only):
+        assert_close(pairwise_distances(x), pairwise_distances(ROWS))
+
+
+def test_no_rows_have_no_distances():
+    assert pairwise_distances(np.zeros((0, 3))).shape == (0, 0)

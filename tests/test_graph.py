@@ -93,6 +93,29 @@ def test_the_knn_graph_of_section_two(problem):
     assert_close(graph.gather(1, nearest), torch.full_like(graph[:, :K], 1 / K))
 
 
+def test_the_knn_graph_does_not_break_ties_by_row_order():
+    graph = neighbor_graph(torch.ones(200, 200), n_neighbors=10, rule="knn")
+    assert_close(graph.sum(dim=1), torch.ones(200))
+    assert (graph.sum(dim=0) > 0).all()  # row order would choose the same ten columns every time
+    assert_close(graph, neighbor_graph(torch.ones(200, 200), n_neighbors=10, rule="knn"))
+
+
+def test_mixed_dtypes_are_promoted(problem):
+    distances, features = problem
+    graph = neighbor_graph(distances, features.float(), n_neighbors=K, beta=0.3)
+    assert_close(graph, neighbor_graph(distances, features.float().double(), n_neighbors=K, beta=0.3))
+
+
+@pytest.mark.parametrize("rule", ["simplex", "printed"])
+@pytest.mark.parametrize("gamma", ["auto", "local"])
+def test_gradient_with_respect_to_distances(problem, rule, gamma):
+    distances, features = problem
+    assert torch.autograd.gradcheck(
+        lambda d: neighbor_graph(d, features, n_neighbors=K, beta=0.3, gamma=gamma, rule=rule),
+        distances.clone().requires_grad_(),
+    )
+
+
 def test_the_diagonal_is_ignored(problem):
     distances, features = problem
     other = distances.clone().fill_diagonal_(7.0)
@@ -127,6 +150,15 @@ def test_a_tied_row_takes_the_mean_gamma_of_the_others():
     dense = distances.fill_diagonal_(torch.inf)
     gammas = resolve_gamma(dense, 1, "local").squeeze(1)
     assert_close(gammas, torch.tensor([2.5 / 4, 0.5, 0.5, 1.5]).double())
+
+
+@pytest.mark.parametrize("k", [3, 7, 10, 15])
+def test_a_tie_in_float32_is_a_tie(k):
+    distances = torch.rand(40, 40, generator=torch.Generator().manual_seed(0))
+    distances[7] = 1.1  # k * 1.1 and the sum of k times 1.1 differ by rounding
+    gammas = resolve_gamma(distances.fill_diagonal_(torch.inf), k, "local")
+    assert_close(gammas[7, 0], resolve_gamma(distances, k, "auto"))
+    assert_close(resolve_gamma(torch.full((12, 12), 1.1).fill_diagonal_(torch.inf), 7, "auto"), torch.tensor(1.0))
 
 
 @pytest.mark.parametrize("gamma", ["auto", "local"])
@@ -178,7 +210,7 @@ def test_gradient_with_respect_to_features(problem, rule):
         ({"features": torch.full((14, 2), torch.nan)}, "features must be finite, got 28 NaN or infinite value"),
         ({"features": torch.full((14, 2), torch.inf)}, "features must be finite, got 28 NaN or infinite value"),
         ({"distances": torch.ones(14, 3)}, r"distances must be a square \(n, n\) matrix, got shape \(14, 3\)"),
-        ({"distances": torch.full((14, 14), torch.nan)}, "distances must not be NaN, got 196 NaN value"),
+        ({"distances": torch.full((14, 14), torch.nan)}, "distances must not be NaN or -inf, got 196 such value"),
         ({"distances": torch.full((14, 14), torch.inf)}, "needs at least 5 candidates for every row, got 0; lower"),
     ],
 )

@@ -157,3 +157,7 @@ def test_bad_options(options, message):
 def test_mismatched_rows(problem):
     with pytest.raises(ValueError, match="features must have one row for each row of distances, expected 14, got 3"):
         conv()(problem.features[:3], problem.distances)
+    with pytest.raises(ValueError, match="features must have in_channels=3 columns, got 2; make the layer as wide"):
+        conv()(problem.features[:, :2], problem.distances)
+    with pytest.raises(ValueError, match="in_channels and out_channels must be at least 1, got 0 and 2"):
+        ANGPNConv(0, 2)

@@ -91,3 +91,8 @@ def test_repr():
 def test_bad_shape(width, layers):
     with pytest.raises(ValueError, match="hidden_channels must be one positive width, or one for each of num_layers"):
         ANGPN(3, width, 2, num_layers=layers)
+
+
+def test_the_option_of_a_single_layer_is_refused():
+    with pytest.raises(ValueError, match="normalize is set by normalize_hidden in a network"):
+        ANGPN(3, 5, 2, normalize=True)

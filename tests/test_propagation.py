@@ -145,3 +145,12 @@ def test_other_bad_input(graph, features):
         propagate(graph[:, :5], features, ALPHA)
     with pytest.raises(ValueError, match=r"Eq. \(2\) did not settle .* here 0.6 \* 3; lower alpha"):
         propagate(3 * graph, features, ALPHA, "iterate", max_iter=50)
+    with pytest.raises(ValueError, match=r"Eq. \(2\) did not settle"):
+        propagate(100 * torch.ones(5, 5), torch.ones(5, 1), 0.9, "iterate")  # overflows before max_iter
+    with pytest.raises(ValueError, match="features must be finite, got 42 NaN"):
+        propagate(graph, features * torch.nan, ALPHA)
+
+
+@pytest.mark.parametrize("method", ["step", "iterate", "closed"])
+def test_mixed_dtypes_are_promoted(graph, features, method):
+    assert propagate(graph, features.float(), ALPHA, method).dtype == torch.float64

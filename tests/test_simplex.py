@@ -76,3 +76,13 @@ def test_gradient():
 def test_wrong_shape():
     with pytest.raises(ValueError, match=r"z must have 2 dimensions, got shape \(3,\); reshape it first"):
         project_simplex(torch.ones(3))
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_row_without_a_finite_largest_entry(bad):
+    with pytest.raises(ValueError, match=f"each row needs a finite largest entry .* got {bad} in row 1; look for NaN"):
+        project_simplex(torch.tensor([[0.0, 1.0], [0.0, bad]]))
+    with pytest.raises(ValueError, match="finite largest entry .* got -inf in row 0"):
+        project_simplex(torch.full((1, 3), -torch.inf))
+    with pytest.raises(ValueError, match="z must have at least 1 column, got 0"):
+        project_simplex(torch.ones(3, 0))

@@ -56,20 +56,48 @@ def test_the_best_weights_are_put_back(blobs):
     assert kept < epochs[-1].validation_loss
 
 
-def test_stopping_early_puts_the_best_weights_back_too(blobs):
+def test_the_best_weights_are_in_place_after_every_epoch_and_stay_when_the_caller_leaves(blobs):
     features, hood, labels, _ = blobs
-    validation = labels >= 0
-    validation[[5, 25, 45]] = False
+    validation = (labels >= 0) & (torch.arange(60) % 20 > 5)
+    net = network()
+    epochs = train(net, features, hood, labels, validation_mask=validation, learning_rate=1.0)
+    lowest = float("inf")
+    for epoch in epochs:
+        lowest = min(lowest, epoch.validation_loss)
+        shown = semi_supervised_loss(net(features, hood), labels, validation).item()
+        assert shown == pytest.approx(lowest, rel=1e-5)
+        if epoch.number == 12:
+            break
+    net.reset_parameters(torch.Generator().manual_seed(5))
+    fresh = net(features, hood)
+    epochs.close()  # a generator that is thrown away later does not touch the weights
+    assert_close(net(features, hood), fresh)
+
+
+def test_an_interrupt_inside_an_epoch_leaves_the_best_weights(blobs, monkeypatch):
+    features, hood, labels, _ = blobs
     net = network()
     seen = []
-    epochs = train(net, features, hood, labels, validation_mask=validation, learning_rate=1.0)
-    for epoch in epochs:
-        seen.append(epoch)
-        if epoch.number == 15:
-            break
-    epochs.close()
-    best = min(epoch.validation_loss for epoch in seen)
-    assert semi_supervised_loss(net(features, hood), labels, validation).item() == pytest.approx(best, rel=1e-5)
+    epochs = train(net, features, hood, labels, validation_fraction=0.25, learning_rate=1.0)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    for _ in range(7):
+        next(epochs)
+        seen.append(net(features, hood))
+    monkeypatch.setattr(net, "classify", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        next(epochs)
+    monkeypatch.undo()
+    assert_close(net(features, hood), seen[-1])
+
+
+def test_a_loss_that_is_not_a_number_stops_training(blobs):
+    features, hood, labels, _ = blobs
+    net = ANGPN(3, 8, 3, n_neighbors=5, rule="printed")
+    with pytest.raises(ValueError, match="the loss became nan in epoch .* lower learning_rate, pass features of unit"):
+        list(train(net, 1e18 * features, hood, labels))
 
 
 def test_the_same_seed_gives_the_same_result(blobs):
@@ -115,7 +143,7 @@ def test_where_nothing_can_be_held_out_training_runs_a_fixed_number_of_epochs_an
     features, hood, _, truth = blobs
     labels = torch.full((60,), -1)
     labels[[0, 20, 40]] = truth[[0, 20, 40]]
-    with pytest.warns(UserWarning, match="no label could be held out .* 200 epochs .* label at least two rows"):
+    with pytest.warns(UserWarning, match="no label is held out .* 200 epochs .* label two rows or more of some class"):
         epochs = list(train(network(), features, hood, labels))
     assert len(epochs) == EPOCHS_WITHOUT_VALIDATION
     assert epochs[0].validation_loss is None
@@ -162,6 +190,8 @@ def test_the_papers_text_trains(real_data, name):
         ({"labels": torch.zeros(60)}, "labels must be one integer a row, got .* torch.float32; number the classes"),
         ({"features": torch.full((60, 3), torch.nan)}, "features must be finite, got 180 NaN or infinite"),
         ({"features": torch.full((60, 3), torch.inf)}, "features must be finite, got 180 NaN or infinite"),
+        ({"labels": np.array(["a"] * 60)}, "labels must be a dense array of numbers, got ndarray of <U1; convert it"),
+        ({"features": torch.ones(60, 2)}, "features must have in_channels=3 columns, got 2"),
         ({"features": torch.ones(6, 3)}, "features must have one row for each row of distances, expected 60, got 6"),
         ({"network": ANGPN(3, 8, 3, n_neighbors=59)}, "n_neighbors=59 needs at least 61 samples, got n_samples=60"),
         ({"validation_mask": torch.ones(60, dtype=torch.bool)}, "must mark labelled rows only, got 48 unlabelled"),

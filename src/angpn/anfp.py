@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from angpn.checks import (
+    as_common_dtype,
     as_float_tensor,
     check_alpha,
     check_choice,
@@ -82,6 +83,8 @@ def solve_anfp(
     inputs = as_float_tensor(features, "features")
     check_same_rows(len(inputs), hood.n_rows, "features", "distances")
     check_finite(inputs, "features")
+    distances, inputs = as_common_dtype(hood.distances, inputs)
+    hood = DenseNeighborhood(distances)
     check_graph_options(n_neighbors=n_neighbors, beta=beta, gamma=gamma, rule=rule)
     check_candidates(hood, n_neighbors=n_neighbors, gamma=gamma, rule=rule)
     check_choice(step2, "step2", get_args(Step2))
@@ -102,11 +105,16 @@ def solve_anfp(
         terms: dict[str, Any] = {"beta": beta, "mu": mu, "gamma": gammas}
         objective.append(anfp_objective(hood.distances, inputs, graph, previous, **terms))
         if step2 == "exact":
-            propagated = _minimise_features(graph, inputs, beta=beta, mu=mu, iteration=iteration)
+            propagated = _minimise_features(graph, inputs, beta, mu, iteration)
         elif step2 == "printed":
             propagated = closed_form(graph, inputs, alpha)
         else:
             propagated = alpha * (graph @ inputs) + (1 - alpha) * inputs
+        if not torch.isfinite(propagated).all():
+            raise ValueError(
+                f"the features must stay finite, got an overflow at iteration {iteration}; rows of S by rule='printed' "
+                "do not sum to 1: use rule='simplex', a smaller alpha, or features of unit length"
+            )
         objective.append(anfp_objective(hood.distances, inputs, graph, propagated, **terms))
         if (propagated - previous).abs().max() <= tol * propagated.abs().max():
             converged = True
@@ -120,8 +128,8 @@ def _alpha_and_mu(alpha: float | None, mu: float | None, beta: float, step2: Ste
         raise ValueError(f"give exactly one of alpha and mu, got alpha={alpha}, mu={mu}; each follows from the other")
     weight = beta if step2 == "exact" else 1.0  # what Tr(F^T (I - S) F) is multiplied by in Step 2
     if mu is not None:
-        if not mu > 0:
-            raise ValueError(f"mu must be > 0, got {mu}; it ties F to the input features")
+        if not 0 < mu < float("inf"):
+            raise ValueError(f"mu must be a finite number > 0, got {mu}; it ties F to the input features")
         return weight / (weight + mu), mu
     assert alpha is not None
     check_alpha(alpha)
@@ -133,11 +141,11 @@ def _alpha_and_mu(alpha: float | None, mu: float | None, beta: float, step2: Ste
     return alpha, weight * (1 - alpha) / alpha
 
 
-def _minimise_features(graph: Tensor, inputs: Tensor, *, beta: float, mu: float, iteration: int) -> Tensor:
+def _minimise_features(graph: Tensor, inputs: Tensor, beta: float, mu: float, iteration: int) -> Tensor:
     r"""The F that minimises Eq. (5) for fixed S, or an error where there is none.
 
-    There is one while :math:`\alpha \, \lambda_{max}((S + S^T)/2) < 1`. A row that all others choose, a hub, has the
-    largest eigenvalue a graph on n rows can have, :math:`n / (2 \sqrt{n - 1})`.
+    There is one while :math:`\alpha \, \lambda_{max}((S + S^T)/2) < 1`. The largest eigenvalue that rows on the simplex
+    allow is :math:`\sqrt{n + 2} / 2`: every row chooses one hub, and the hub one of them.
     """
     n = len(graph)
     symmetric = (graph + graph.T) / 2
@@ -148,8 +156,9 @@ def _minimise_features(graph: Tensor, inputs: Tensor, *, beta: float, mu: float,
         raise ValueError(
             f"Step 2 has no minimiser at iteration {iteration}: beta (I - (S + S^T)/2) + mu I must be positive "
             f"definite, which needs alpha * lambda_max((S + S^T)/2) < 1, got {beta / (beta + mu):.4g} * {largest:.4g}; "
-            f"lower alpha below {1 / largest:.4g} (mu above {beta * (largest - 1):.4g}), or to be safe for any graph "
-            f"on {n} rows below {2 * (n - 1) ** 0.5 / n:.4g}, lower beta, or use step2='printed'"
+            f"lower alpha below {0.999 / largest:.4g} (mu above {1.001 * beta * (largest - 1):.4g}); with rule "
+            f"'simplex' alpha below {1.999 / (n + 2) ** 0.5:.4g} is safe for any graph on {n} rows; or use "
+            "step2='printed'"
         )
     return torch.cholesky_solve(mu * inputs, factor)
 

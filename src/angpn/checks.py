@@ -9,12 +9,35 @@ import torch
 from torch import Tensor
 
 
-def as_float_tensor(values: Any, name: str, ndim: int = 2) -> Tensor:
-    """``values`` as a floating tensor of ``ndim`` dimensions; integers become torch's default dtype."""
-    tensor = values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
-    if tensor.ndim != ndim:
-        raise ValueError(f"{name} must have {ndim} dimensions, got shape {tuple(tensor.shape)}; reshape it first")
+def as_tensor(values: Any, name: str) -> Tensor:
+    """A dense tensor of real numbers or bools from a tensor or anything numpy takes."""
+    if not isinstance(values, Tensor):
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(
+                f"{name} must be a dense array of numbers, got {type(values).__name__} of {array.dtype}; convert it"
+            )
+        # torch takes neither a foreign byte order nor negative strides, and warns of a read-only array.
+        values = torch.as_tensor(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
+    if values.layout != torch.strided or values.is_complex():
+        raise ValueError(
+            f"{name} must be a dense array of real numbers, got {values.layout} of {values.dtype}; convert it"
+        )
+    return values
+
+
+def as_float_tensor(values: Any, name: str) -> Tensor:  # (n, d)
+    """``values`` as a floating matrix; integers become torch's default dtype."""
+    tensor = as_tensor(values, name)
+    if tensor.ndim != 2:
+        raise ValueError(f"{name} must have 2 dimensions, got shape {tuple(tensor.shape)}; reshape it first")
     return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())
+
+
+def as_common_dtype(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Both in the wider of their dtypes."""
+    dtype = torch.promote_types(first.dtype, second.dtype)
+    return first.to(dtype), second.to(dtype)
 
 
 def check_finite(tensor: Tensor, name: str) -> None:
@@ -39,10 +62,11 @@ def check_square(matrix: Tensor, name: str) -> None:
 def check_distances(distances: Tensor) -> None:
     """A square matrix without NaN. An infinite distance is allowed: it rules the pair out."""
     check_square(distances, "distances")
-    bad = torch.isnan(distances).sum()
+    bad = (torch.isnan(distances) | (distances == -torch.inf)).sum()
     if bad:
         raise ValueError(
-            f"distances must not be NaN, got {int(bad)} NaN value(s); recompute them, or use inf to rule a pair out"
+            f"distances must not be NaN or -inf, got {int(bad)} such value(s); recompute them, or use inf to rule a "
+            "pair out"
         )
 
 

@@ -7,7 +7,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.checks import as_float_tensor, check_choice, check_distances, check_finite
+from angpn.checks import as_float_tensor, as_tensor, check_choice, check_distances, check_finite
 from angpn.neighborhood import Neighborhood
 
 Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
@@ -31,6 +31,8 @@ def pairwise_distances(
             [5., 0.]])
     """
     rows = _Rows(x, metric)
+    if rows.n == 0:
+        return torch.zeros(0, 0, dtype=rows.dtype)
     blocks = [rows.distances(start, stop) for start, stop in rows.blocks()]
     return torch.cat(blocks).fill_diagonal_(0).to(rows.dtype)
 
@@ -53,7 +55,7 @@ def nearest_candidates(
             f"n_candidates must lie between 1 and n_samples - 1 = {rows.n - 1}, got {n_candidates}; "
             "lower n_candidates or pass more data"
         )
-    generator = torch.Generator().manual_seed(random_state)
+    generator = torch.Generator().manual_seed(int(random_state))
     found = []
     for start, stop in rows.blocks():
         block = rows.distances(start, stop)
@@ -71,12 +73,12 @@ def nearest_candidates(
 def _nearest(block: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Columns and values of the ``count`` smallest entries of each row, smallest first, ties shuffled."""
     values, indices = block.topk(count, largest=False)
-    tied = ((block <= values[:, -1:]).sum(dim=1) > count).nonzero().squeeze(1)
-    if len(tied):
-        shuffle = torch.rand(len(tied), block.shape[1], generator=generator).argsort(dim=1)
-        order = block[tied].gather(1, shuffle).argsort(dim=1, stable=True)[:, :count]
-        indices[tied] = shuffle.gather(1, order)
-        values[tied] = block[tied].gather(1, indices[tied])
+    rows = ((block <= values[:, -1:]).sum(dim=1) > count).nonzero().squeeze(1)  # a tie for the last place
+    if len(rows):
+        shuffle = torch.rand(len(rows), block.shape[1], generator=generator).argsort(dim=1)
+        order = block[rows].gather(1, shuffle).argsort(dim=1, stable=True)[:, :count]
+        indices[rows] = shuffle.gather(1, order)
+        values[rows] = block[rows].gather(1, indices[rows])
     return indices, values
 
 
@@ -94,7 +96,15 @@ class _Rows:
                 )
             check_distances(self.x)
         else:
-            check_finite(torch.as_tensor(getattr(self.x, "data", self.x)) if self._sparse else self.x, "x")
+            if self._sparse:
+                check_finite(
+                    torch.from_numpy(self.x.sum(axis=1)[:, None]), "x"
+                )  # a row's sum is finite if its entries are
+            else:
+                check_finite(self.x, "x")
+                if metric != "chord":
+                    # Distances do not see a common offset, but the squares they are computed from drown in it.
+                    self.x = self.x - self.x.mean(dim=0)
             self.squares = self._row_squares()
             if metric == "chord":
                 self._scale_rows(torch.where(self.squares > 0, self.squares, 1).rsqrt())
@@ -139,7 +149,9 @@ def _as_float64(x: Any) -> tuple[Any, torch.dtype]:
         coo = x.detach().cpu().to_sparse_coo().coalesce()
         x = scipy.sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=tuple(coo.shape))
     if scipy.sparse.issparse(x):
-        single = x.dtype == np.float32
+        if x.ndim != 2:
+            raise ValueError(f"x must have 2 dimensions, got shape {x.shape}; reshape it first")
+        single = x.dtype == np.float32 or x.dtype.kind != "f"
         return scipy.sparse.csr_array(x, dtype=np.float64), torch.float32 if single else torch.float64
-    tensor = as_float_tensor(x, "x").detach().cpu()
-    return tensor.double(), tensor.dtype
+    given = as_tensor(x, "x").detach().cpu()
+    return as_float_tensor(given.double(), "x"), as_float_tensor(given, "x").dtype

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from angpn.checks import (
+    as_common_dtype,
     as_float_tensor,
     check_beta,
     check_choice,
@@ -55,6 +56,8 @@ def neighbor_graph(
         features = as_float_tensor(features, "features")
         check_same_rows(len(features), hood.n_rows, "features", "distances")
         check_finite(features, "features")
+        distances, features = as_common_dtype(hood.distances, features)
+        hood = DenseNeighborhood(distances)
         affinities = hood.affinities(features)
     return neighbor_weights(
         hood.distances,
@@ -78,8 +81,11 @@ def neighbor_weights(
     """The rows of :func:`neighbor_graph` on any neighbourhood: one weight for each candidate."""
     if rule == "knn":
         return _nearest_weights(distances, n_neighbors)
-    cost = distances if affinities is None else distances - beta * affinities
-    scores = -cost / (2 * gamma)
+    ruled_out = torch.isinf(distances)  # kept out of the arithmetic: 0 * inf in a gradient is NaN
+    cost = distances.masked_fill(ruled_out, 0)
+    if affinities is not None:
+        cost = cost - beta * affinities
+    scores = (-cost / (2 * gamma)).masked_fill(ruled_out, -torch.inf)
     if rule == "simplex":
         return project_simplex(scores)
     nearest = distances.topk(n_neighbors, dim=1, largest=False).values
@@ -88,9 +94,11 @@ def neighbor_weights(
 
 
 def _nearest_weights(distances: Tensor, n_neighbors: int) -> Tensor:
-    """A = D^-1 M of Section II-A: the row-normalised binary k-NN graph."""
-    nearest = distances.topk(n_neighbors, dim=1, largest=False).indices
-    return torch.zeros_like(distances).scatter(1, nearest, 1 / n_neighbors)
+    """A = D^-1 M of Section II-A: the row-normalised binary k-NN graph, ties broken by a fixed shuffle."""
+    generator = torch.Generator().manual_seed(0)
+    shuffle = torch.rand(distances.shape, generator=generator).argsort(dim=1).to(distances.device)
+    order = distances.gather(1, shuffle).argsort(dim=1, stable=True)[:, :n_neighbors]
+    return torch.zeros_like(distances).scatter(1, shuffle.gather(1, order), 1 / n_neighbors)
 
 
 def resolve_gamma(
@@ -110,7 +118,7 @@ def resolve_gamma(
     if not isinstance(gamma, str):
         return torch.as_tensor(gamma, dtype=distances.dtype, device=distances.device)
     nearest = distances.topk(n_neighbors + 1, dim=1, largest=False).values
-    own = (n_neighbors * nearest[:, -1:] - nearest[:, :-1].sum(dim=1, keepdim=True)) / 2
+    own = (nearest[:, -1:] - nearest[:, :-1]).sum(dim=1, keepdim=True) / 2  # differences: ties give exactly zero
     mean = own.mean()
     if mean <= 0:  # every row ties, so at beta = 0 any gamma gives the same graph
         mean = torch.ones_like(mean)

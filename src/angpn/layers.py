@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from angpn.anfp import algorithm1
-from angpn.checks import check_alpha, check_choice, check_same_rows
+from angpn.checks import as_float_tensor, check_alpha, check_choice, check_same_rows
 from angpn.graph import Gamma, Rule, check_candidates, check_graph_options
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.propagation import Direction
@@ -62,6 +62,11 @@ class ANGPNConv(nn.Module):
         check_choice(direction, "direction", get_args(Direction))
         if num_steps is not None and num_steps < 1:
             raise ValueError(f"num_steps must be at least 1, got {num_steps}; None runs to convergence")
+        if in_channels < 1 or out_channels < 1:
+            raise ValueError(
+                f"in_channels and out_channels must be at least 1, got {in_channels} and {out_channels}; "
+                "in_channels is the number of columns of the features"
+            )
         self.in_channels, self.out_channels = in_channels, out_channels
         self.n_neighbors, self.alpha, self.beta, self.gamma, self.rule = n_neighbors, alpha, beta, gamma, rule
         self.num_steps, self.direction, self.graph_gradient = num_steps, direction, graph_gradient
@@ -78,6 +83,12 @@ class ANGPNConv(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """P(D, H) of Algorithm 1, and the weights of S on the candidates it ended with."""
         hood = as_neighborhood(distances)
+        features = as_float_tensor(features, "features").to(self.weight.dtype)
+        if features.shape[1] != self.in_channels:
+            raise ValueError(
+                f"features must have in_channels={self.in_channels} columns, got {features.shape[1]}; "
+                "make the layer as wide as its input"
+            )
         check_same_rows(len(features), hood.n_rows, "features", "distances")
         check_candidates(hood, n_neighbors=self.n_neighbors, gamma=self.gamma, rule=self.rule)
         return algorithm1(

@@ -67,6 +67,9 @@ class Neighborhood:
     indices: Tensor  # (n, m) int64
     distances: Tensor  # (n, m), nearest first
 
+    def __post_init__(self) -> None:
+        _check_lists(self.indices, self.distances)
+
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
@@ -125,6 +128,36 @@ class Neighborhood:
         starts = torch.zeros(n + 1, dtype=torch.int64, device=flat.device)
         starts[1:] = flat.bincount(minlength=n).cumsum(0)
         return starts, position // m, position
+
+
+def _check_lists(indices: Tensor, distances: Tensor) -> None:
+    """A row out of range would read foreign memory further on, so lists are checked when they are made."""
+    if not isinstance(indices, Tensor) or not isinstance(distances, Tensor) or indices.dtype != torch.int64:
+        raise ValueError(
+            f"candidates must be an int64 tensor of rows and a tensor of distances, got {type(indices).__name__} and "
+            f"{type(distances).__name__}; convert them, or let nearest_candidates make them"
+        )
+    if indices.ndim != 2 or indices.shape != distances.shape or indices.shape[1] < 1:
+        raise ValueError(
+            f"candidates and distances must be two (n, m) tensors with m >= 1, got shapes {tuple(indices.shape)} and "
+            f"{tuple(distances.shape)}; give one distance for each candidate"
+        )
+    n = len(indices)
+    if n and not 0 <= int(indices.min()) <= int(indices.max()) < n:
+        raise ValueError(
+            f"candidates must be rows 0 to {n - 1}, got {int(indices.min())} to {int(indices.max())}; "
+            "number the rows from 0"
+        )
+    if (indices == torch.arange(n, device=indices.device)[:, None]).any():
+        raise ValueError("a row must not be its own candidate, got one that is; leave the row itself out of its list")
+    if (indices.sort(dim=1).values.diff(dim=1) == 0).any():
+        raise ValueError("a candidate must be listed once, got a row with repeats; remove them")
+    if not torch.isfinite(distances).all():
+        raise ValueError(
+            "distances of candidates must be finite, got NaN or inf; list only rows that may be neighbours"
+        )
+    if (distances.diff(dim=1) < 0).any():
+        raise ValueError("candidates must be listed nearest first, got distances out of order; sort each row")
 
 
 # The three products on lists. The backward pass is written with them again: indexing's own gradient is a scatter

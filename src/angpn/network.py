@@ -37,6 +37,8 @@ class ANGPN(nn.Module):
         **conv_options: Any,
     ) -> None:
         super().__init__()
+        if "normalize" in conv_options:
+            raise ValueError("normalize is set by normalize_hidden in a network, got normalize; pass normalize_hidden")
         widths = _widths(hidden_channels, num_layers)
         self.convs = nn.ModuleList(
             ANGPNConv(before, after, normalize=normalize_hidden and depth > 0, **conv_options)
@@ -90,7 +92,10 @@ class ANGPN(nn.Module):
 
 
 def _widths(hidden_channels: int | Sequence[int], num_layers: int | None) -> list[int]:
-    widths = [hidden_channels] * (num_layers or 2) if isinstance(hidden_channels, int) else list(hidden_channels)
+    if isinstance(hidden_channels, Sequence):
+        widths = [int(width) for width in hidden_channels]
+    else:
+        widths = [int(hidden_channels)] * (2 if num_layers is None else num_layers)
     if not widths or min(widths) < 1 or num_layers not in (None, len(widths)):
         raise ValueError(
             f"hidden_channels must be one positive width, or one for each of num_layers >= 1 hidden layers, got "

@@ -5,7 +5,15 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from angpn.checks import as_float_tensor, check_alpha, check_choice, check_same_rows, check_square
+from angpn.checks import (
+    as_common_dtype,
+    as_float_tensor,
+    check_alpha,
+    check_choice,
+    check_finite,
+    check_same_rows,
+    check_square,
+)
 from angpn.neighborhood import DenseNeighborhood, Neighborhood
 
 Method = Literal["step", "iterate", "closed"]
@@ -34,6 +42,8 @@ def propagate(
     check_choice(method, "method", get_args(Method))
     check_square(graph, "graph")
     check_same_rows(len(features), len(graph), "features", "graph")
+    check_finite(features, "features")
+    graph, features = as_common_dtype(graph, features)
     if method == "step":
         return alpha * (graph @ features) + (1 - alpha) * features
     if method == "closed":
@@ -53,6 +63,8 @@ def _iterate(graph: Tensor, features: Tensor, alpha: float, max_iter: int, tol: 
     for _ in range(max_iter):
         previous = propagated
         propagated = alpha * (graph @ previous) + (1 - alpha) * features
+        if not torch.isfinite(propagated).all():
+            break
         if (propagated - previous).abs().max() <= tol * propagated.abs().max():
             return propagated
     raise ValueError(

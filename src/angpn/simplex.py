@@ -22,7 +22,10 @@ def project_simplex(
     >>> project_simplex(torch.tensor([[0.4, 0.2, -3.0]]))
     tensor([[0.6000, 0.4000, 0.0000]])
     """
-    projected: Tensor = _ProjectSimplex.apply(as_float_tensor(z, "z"))
+    z = as_float_tensor(z, "z")
+    if z.shape[1] == 0:
+        raise ValueError("z must have at least 1 column, got 0; a row of nothing has no simplex")
+    projected: Tensor = _ProjectSimplex.apply(z)
     return projected
 
 
@@ -31,7 +34,14 @@ class _ProjectSimplex(torch.autograd.Function):
     def forward(ctx: FunctionCtx, z: Tensor) -> Tensor:
         # tau >= max - 1, so what lies more than 1 below the maximum gets nothing. Shifting and clamping
         # first keeps every number in [-1, 0]: in float32 a row near 1e8 would otherwise lose the 1.
-        z = (z - z.amax(dim=1, keepdim=True)).clamp(min=-1)
+        largest = z.amax(dim=1, keepdim=True)
+        if not torch.isfinite(largest).all():
+            row = int((~torch.isfinite(largest)).nonzero()[0, 0])
+            raise ValueError(
+                f"each row needs a finite largest entry and no NaN, got {float(largest[row])} in row {row}; "
+                "look for NaN, overflow or rows that are ruled out altogether in what made it"
+            )
+        z = (z - largest).clamp(min=-1)
         projected = (z - _threshold(z)).clamp(min=0)
         # One ulp of tau counts once for each entry of the support; dividing takes that back out.
         projected = projected / projected.sum(dim=1, keepdim=True)

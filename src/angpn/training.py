@@ -1,15 +1,13 @@
 """Training: the loss of Eq. (15), Adam, early stopping on held-out labels."""
 
-import copy
 import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.checks import as_float_tensor, check_finite, check_same_rows
+from angpn.checks import as_float_tensor, as_tensor, check_finite, check_same_rows
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network import ANGPN
 
@@ -76,8 +74,8 @@ def train(
     ``validation_fraction`` of the labelled rows of each class is held out, where a class has more than one. Training
     ends when the validation loss has not improved by ``tol`` for ``patience`` epochs (where all held-out labels are
     right it falls for ever, by less and less); where nothing can be held out, after 200 epochs (or ``max_epochs`` if
-    that is fewer), with a warning. The weights of the lowest validation loss are put back at the end, also when the
-    caller stops early.
+    that is fewer), with a warning. Whenever the caller has control (after each epoch, at the end, after an error) the
+    network holds the weights of the lowest validation loss so far.
 
     Input is checked at once, before the first epoch. The same ``random_state`` gives the same result.
     """
@@ -91,7 +89,7 @@ def train(
             f"max_epochs and patience must be at least 1, got {max_epochs} and {patience}; "
             "the defaults are 10000 and 100"
         )
-    generator = torch.Generator().manual_seed(random_state)
+    generator = torch.Generator().manual_seed(int(random_state))
     if validation_mask is None:
         if not 0 <= validation_fraction < 1:
             raise ValueError(
@@ -105,8 +103,8 @@ def train(
     if not validation.any():
         max_epochs = min(max_epochs, EPOCHS_WITHOUT_VALIDATION)
         warnings.warn(
-            f"no label could be held out for validation, so training runs for {max_epochs} epochs without early "
-            "stopping; label at least two rows of some class, or pass validation_mask",
+            f"no label is held out for validation, so training runs for {max_epochs} epochs without early stopping; "
+            "label two rows or more of some class and let validation_fraction be > 0, or pass validation_mask",
             stacklevel=2,
         )
     with torch.no_grad():
@@ -128,39 +126,57 @@ def _epochs(
     patience: int,
     tol: float,
 ) -> Iterator[Epoch]:
-    best_loss, best_weights = float("inf"), None
+    weights = list(network.parameters())
+    live = [weight.data for weight in weights]
+    best = live  # what the network shows between epochs
+    best_loss = float("inf")
     last_loss, last_number = float("inf"), 0  # of the last improvement that counts
     try:
         for number in range(1, max_epochs + 1):
+            _show(weights, live)
             logits = network.classify(propagated, hood)
             loss = semi_supervised_loss(logits, labels, training)
+            if not torch.isfinite(loss):
+                raise ValueError(
+                    f"the loss became {loss.item()} in epoch {number}, it must be finite; lower learning_rate, pass "
+                    "features of unit length, or use normalize_hidden=True and rule='simplex'"
+                )
             validation_loss = validation_accuracy = None
+            is_best = False
             if validation.any():
                 # The figures of the weights that made these logits: nothing is computed a second time.
                 seen = logits.detach()
                 validation_loss = float(semi_supervised_loss(seen, labels, validation))
                 hits = seen[validation].argmax(dim=1) == labels[validation]
                 validation_accuracy = float(hits.double().mean())
-            is_best = validation_loss is not None and validation_loss < best_loss
-            if is_best:
-                assert validation_loss is not None
-                best_loss = validation_loss
-                best_weights = copy.deepcopy(network.state_dict())  # a copy: state_dict() aliases live weights
-            if best_loss < last_loss - tol:
-                last_loss, last_number = best_loss, number
+                is_best = validation_loss < best_loss
+                if is_best:
+                    best_loss = validation_loss
+                    best = [weight.clone() for weight in live]  # a copy: the live ones change in place
+                if best_loss < last_loss - tol:
+                    last_loss, last_number = best_loss, number
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            _show(weights, best)
             yield Epoch(number, loss.item(), validation_loss, validation_accuracy, is_best)
-            if best_weights is not None and number - last_number >= patience:
+            if validation_loss is not None and number - last_number >= patience:
                 break
-    finally:
-        if best_weights is not None:
-            network.load_state_dict(best_weights)
+    except GeneratorExit:
+        raise  # the best weights are in place whenever the caller has control
+    except BaseException:
+        _show(weights, best)
+        raise
+
+
+def _show(weights: list[torch.nn.Parameter], values: list[Tensor]) -> None:
+    """Let the network's weights be these tensors."""
+    for weight, value in zip(weights, values, strict=True):
+        weight.data = value
 
 
 def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
-    labels = labels if isinstance(labels, Tensor) else torch.as_tensor(np.asarray(labels))
+    labels = as_tensor(labels, "labels")
     if labels.ndim != 1 or labels.is_floating_point():
         raise ValueError(
             f"labels must be one integer a row, got shape {tuple(labels.shape)} of {labels.dtype}; "
@@ -177,7 +193,7 @@ def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
 
 
 def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
-    mask = mask if isinstance(mask, Tensor) else torch.as_tensor(np.asarray(mask))
+    mask = as_tensor(mask, "validation_mask")
     if mask.dtype != torch.bool or mask.ndim != 1:
         raise ValueError(
             f"validation_mask must be one bool a row, got shape {tuple(mask.shape)} of {mask.dtype}; "
@@ -195,7 +211,9 @@ def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
 
 def _check_training_labels(labels: Tensor) -> None:
     if len(labels) == 0:
-        raise ValueError("training needs labelled rows, got none outside the validation set; label a few rows")
+        raise ValueError(
+            "training needs labelled rows, got none outside the validation set; label a few rows, or unmark some"
+        )
     if len(labels.unique()) < 2:
         raise ValueError(
             f"training needs at least 2 classes among its labelled rows, got only class {int(labels[0])}; "

@@ -125,7 +125,7 @@ def mass_outside(network: ANGPN, x: Tensor, hood) -> float:
     conv = network.convs[-1]
     hidden = network.convs[0](x, hood)
     distances = pairwise_distances(x)
-    _, full = conv.propagate(hidden, distances)
+    full = conv.graph(hidden, distances)
     return float(1 - (full.gather(1, hood.indices).sum(dim=1) / full.sum(dim=1)).mean())
 
 

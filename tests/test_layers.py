@@ -84,7 +84,7 @@ def test_the_gradient_through_the_graph_can_be_switched_off(problem):
         return g
 
     layer = conv(activation=None)
-    _, graph = layer.propagate(problem.features, problem.distances)
+    graph = layer.graph(problem.features, problem.distances)
     mixing = layer.alpha * graph + (1 - layer.alpha) * torch.eye(len(graph)).double()
     expected = mixing.T @ torch.ones(len(graph), 2).double() @ layer.weight.T
     assert_close(gradient(graph_gradient=False), expected)
@@ -93,8 +93,9 @@ def test_the_gradient_through_the_graph_can_be_switched_off(problem):
 
 def test_normalize_makes_the_graph_blind_to_length(problem):
     layer = conv(normalize=True)
-    _, graph = layer.propagate(problem.features, problem.distances)
-    propagated, stretched = layer.propagate(100 * problem.features, problem.distances)
+    graph = layer.graph(problem.features, problem.distances)
+    propagated = layer.propagate(100 * problem.features, problem.distances)
+    stretched = layer.graph(100 * problem.features, problem.distances)
     assert_close(stretched, graph)
     assert propagated.abs().max() > 10  # while what is propagated keeps its length
 
@@ -117,7 +118,7 @@ def test_no_nan_on_awkward_rows(options):
 
 def test_m_of_one_needs_a_numeric_gamma(problem):
     hood = nearest_candidates(problem.distances, 1, "precomputed")
-    _, weights = conv(gamma=0.5).propagate(problem.features, hood)
+    weights = conv(gamma=0.5).graph(problem.features, hood)
     assert_close(weights, torch.ones_like(weights))
     with pytest.raises(ValueError, match="n_neighbors=4 with gamma='auto' needs at least 5 candidates .* got 1"):
         conv()(problem.features, hood)

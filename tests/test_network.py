@@ -53,7 +53,7 @@ def test_graphs_of_each_layer(problem):
     graphs = net.graphs(problem.features, hood)
     hidden = problem.features
     for conv, graph in zip(net.convs, graphs, strict=True):
-        assert_close(graph, conv.propagate(hidden, hood)[1])
+        assert_close(graph, conv.graph(hidden, hood))
         assert_close(graph.sum(dim=1), torch.ones(14).double())
         hidden = conv(hidden, hood)
 

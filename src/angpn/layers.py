@@ -1,7 +1,7 @@
 """The hidden propagation layer of ANGPN, Eq. (12)."""
 
 from collections.abc import Callable
-from typing import get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -9,8 +9,11 @@ from torch import Tensor, nn
 from angpn.anfp import algorithm1
 from angpn.checks import as_float_tensor, check_alpha, check_choice, check_same_rows
 from angpn.graph import Gamma, Rule, check_candidates, check_graph_options
+from angpn.kernels.fused import algorithm1_fused
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.propagation import Direction
+
+Backend = Literal["auto", "kernel", "torch", "dense"]
 
 
 class ANGPNConv(nn.Module):
@@ -35,6 +38,8 @@ class ANGPNConv(nn.Module):
         normalize: let the graph see the rows of F at unit length, so that F F^T stays in [-1, 1] beside the distances
             however long the features grow; what is propagated keeps its length.
         activation: sigma, or None for the identity.
+        backend: "kernel" (compiled, candidate lists on the CPU), "torch" (plain torch operations on lists, any device),
+            "dense" (n x n matrices, the reference), or "auto": the first of these that fits the input.
 
     Shapes: features (n, in_channels) and the distances, an (n, n) matrix or a
     :class:`~angpn.neighborhood.Neighborhood`, to (n, out_channels).
@@ -55,11 +60,13 @@ class ANGPNConv(nn.Module):
         graph_gradient: bool = True,
         normalize: bool = False,
         activation: Callable[[Tensor], Tensor] | None = torch.relu,
+        backend: Backend = "auto",
     ) -> None:
         super().__init__()
         check_alpha(alpha)
         check_graph_options(n_neighbors=n_neighbors, beta=beta, gamma=gamma, rule=rule)
         check_choice(direction, "direction", get_args(Direction))
+        check_choice(backend, "backend", get_args(Backend))
         if num_steps is not None and num_steps < 1:
             raise ValueError(f"num_steps must be at least 1, got {num_steps}; None runs to convergence")
         if in_channels < 1 or out_channels < 1:
@@ -70,7 +77,7 @@ class ANGPNConv(nn.Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.n_neighbors, self.alpha, self.beta, self.gamma, self.rule = n_neighbors, alpha, beta, gamma, rule
         self.num_steps, self.direction, self.graph_gradient = num_steps, direction, graph_gradient
-        self.normalize, self.activation = normalize, activation
+        self.normalize, self.activation, self.backend = normalize, activation, backend
         self.weight = nn.Parameter(torch.empty(in_channels, out_channels))
         self.reset_parameters()
 
@@ -78,10 +85,28 @@ class ANGPNConv(nn.Module):
         """Glorot initialisation."""
         nn.init.xavier_uniform_(self.weight, generator=generator)
 
-    def propagate(
+    def propagate(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """P(D, H) of Algorithm 1."""
+        features, hood, backend = self._checked(features, distances)
+        if backend == "kernel":
+            assert isinstance(hood, Neighborhood)
+            return algorithm1_fused(hood, features, **self._options)
+        return algorithm1(hood, features, **self._options)[0]
+
+    def graph(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """The S that Algorithm 1 ends with: its weights on the candidates, (n, m), or (n, n) for a full matrix."""
+        features, hood, _ = self._checked(features, distances)
+        return algorithm1(hood, features, **self._options)[1]
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        names = "n_neighbors", "alpha", "beta", "gamma", "rule", "num_steps", "direction", "graph_gradient", "normalize"
+        return {name: getattr(self, name) for name in names}
+
+    def _checked(
         self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood
-    ) -> tuple[Tensor, Tensor]:
-        """P(D, H) of Algorithm 1, and the weights of S on the candidates it ended with."""
+    ) -> tuple[Tensor, Neighborhood | DenseNeighborhood, Backend]:
+        """The input as the backend takes it, and which backend that is."""
         hood = as_neighborhood(distances)
         features = as_float_tensor(features, "features").to(self.weight.dtype)
         if features.shape[1] != self.in_channels:
@@ -91,23 +116,27 @@ class ANGPNConv(nn.Module):
             )
         check_same_rows(len(features), hood.n_rows, "features", "distances")
         check_candidates(hood, n_neighbors=self.n_neighbors, gamma=self.gamma, rule=self.rule)
-        return algorithm1(
-            hood,
-            features,
-            n_neighbors=self.n_neighbors,
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.gamma,
-            rule=self.rule,
-            num_steps=self.num_steps,
-            direction=self.direction,
-            graph_gradient=self.graph_gradient,
-            normalize=self.normalize,
-        )
+        if isinstance(hood, DenseNeighborhood):
+            if self.backend in ("kernel", "torch"):
+                raise ValueError(
+                    f"backend={self.backend!r} works on candidate lists, got an (n, n) matrix of distances; "
+                    "make lists with nearest_candidates, or use backend='auto' or 'dense'"
+                )
+            return features, hood, "dense"
+        if self.backend == "dense":
+            return features, hood.to_dense(), "dense"
+        if self.backend == "auto":
+            compiled = features.device.type == "cpu" and features.dtype in (torch.float32, torch.float64)
+            return features, hood, "kernel" if compiled else "torch"
+        if self.backend == "kernel" and features.device.type != "cpu":
+            raise ValueError(
+                f"backend='kernel' runs on the CPU, got features on {features.device}; use backend='torch'"
+            )
+        return features, hood, self.backend
 
     def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """Eq. (12)."""
-        return self.transform(self.propagate(features, distances)[0])
+        return self.transform(self.propagate(features, distances))
 
     def transform(self, propagated: Tensor) -> Tensor:
         """What Eq. (12) does with P(D, H): the linear map and the activation."""

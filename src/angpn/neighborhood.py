@@ -10,10 +10,12 @@ row is a candidate; it is also the oracle for the lists, since lists can be writ
 """
 
 import warnings
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,6 +112,19 @@ class Neighborhood:
         """As :meth:`torch.Tensor.to`: another device, or another dtype of the distances."""
         distances = self.distances.to(*args, **kwargs)
         return Neighborhood(self.indices.to(distances.device), distances)
+
+    @cached_property
+    def memo(self) -> dict[Hashable, Any]:
+        """What others worked out from these lists and would otherwise work out again in every epoch."""
+        return {}
+
+    def as_arrays(self, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Indices as int32 and distances in ``dtype``, contiguous, for compiled code."""
+        key = ("arrays", dtype.name)
+        if key not in self.memo:
+            distances = np.ascontiguousarray(self.distances.numpy(), dtype)
+            self.memo[key] = np.ascontiguousarray(self.indices.numpy(), np.int32), distances
+        return self.memo[key]
 
     @cached_property
     def _row_starts(self) -> Tensor:

@@ -61,8 +61,7 @@ class ANGPN(nn.Module):
 
     def propagate_input(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """P(D, X) of the first layer. No weight enters it, so training needs it only once."""
-        propagated: Tensor = self.convs[0].propagate(features, distances)[0]  # type: ignore[operator]
-        return propagated
+        return self.convs[0].propagate(features, distances)  # type: ignore[operator]
 
     def classify(self, propagated: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The logits from the propagated input of the first layer."""
@@ -81,7 +80,7 @@ class ANGPN(nn.Module):
         """The S that each layer ended with, as weights on the candidates (n, m)."""
         hood = as_neighborhood(distances)
         inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
-        return [conv.propagate(h, hood)[1] for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
+        return [conv.graph(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
 
     def _hidden(self, propagated: Tensor, hood: Neighborhood | DenseNeighborhood) -> list[Tensor]:
         """H^(1) to H^(K-1)."""

@@ -85,13 +85,19 @@ class ANGPNConv(nn.Module):
         """Glorot initialisation."""
         nn.init.xavier_uniform_(self.weight, generator=generator)
 
-    def propagate(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
-        """P(D, H) of Algorithm 1."""
+    def propagate(
+        self,
+        features: Tensor,
+        distances: Tensor | Neighborhood | DenseNeighborhood,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """P(D, H) of Algorithm 1; or only these of its rows (distinct), which is less work for the compiled backend."""
         features, hood, backend = self._checked(features, distances)
         if backend == "kernel":
             assert isinstance(hood, Neighborhood)
-            return algorithm1_fused(hood, features, **self._options)
-        return algorithm1(hood, features, **self._options)[0]
+            return algorithm1_fused(hood, features, rows, **self._options)
+        propagated = algorithm1(hood, features, **self._options)[0]
+        return propagated if rows is None else propagated[rows]
 
     def graph(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The S that Algorithm 1 ends with: its weights on the candidates, (n, m), or (n, n) for a full matrix."""

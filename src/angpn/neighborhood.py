@@ -16,6 +16,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
+import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
@@ -113,10 +115,29 @@ class Neighborhood:
         distances = self.distances.to(*args, **kwargs)
         return Neighborhood(self.indices.to(distances.device), distances)
 
+    def locality_order(self) -> Tensor:  # (n,)
+        """An order of the rows in which neighbours are near each other, so that their features share caches."""
+        n, near = self.n_rows, min(self.n_candidates, 8)
+        starts, columns = np.arange(0, n * near + 1, near), self.indices[:, :near].flatten().numpy()
+        graph = scipy.sparse.csr_array((np.ones(n * near, np.int8), columns, starts), shape=(n, n))
+        order = scipy.sparse.csgraph.reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True)
+        return torch.from_numpy(order.astype(np.int64))
+
+    def reordered(self, order: Tensor) -> "Neighborhood":
+        """The same neighbourhood with row ``order[i]`` as row i."""
+        rank = torch.empty_like(order)
+        rank[order] = torch.arange(len(order))
+        return Neighborhood(rank[self.indices[order]], self.distances[order])
+
     @cached_property
     def memo(self) -> dict[Hashable, Any]:
         """What others worked out from these lists and would otherwise work out again in every epoch."""
         return {}
+
+    @cached_property
+    def all_rows(self) -> np.ndarray[Any, Any]:
+        """0 to n - 1."""
+        return np.arange(self.n_rows)
 
     def as_arrays(self, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Indices as int32 and distances in ``dtype``, contiguous, for compiled code."""

@@ -63,9 +63,14 @@ class ANGPN(nn.Module):
         """P(D, X) of the first layer. No weight enters it, so training needs it only once."""
         return self.convs[0].propagate(features, distances)  # type: ignore[operator]
 
-    def classify(self, propagated: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
-        """The logits from the propagated input of the first layer."""
-        return self.perceptron(self._hidden(propagated, as_neighborhood(distances))[-1])
+    def classify(
+        self,
+        propagated: Tensor,
+        distances: Tensor | Neighborhood | DenseNeighborhood,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """The logits from the propagated input of the first layer: all, or those of some rows, which is less work."""
+        return self.perceptron(self._hidden(propagated, as_neighborhood(distances), rows)[-1])
 
     def embed(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The last hidden layer H^(K-1)."""
@@ -82,11 +87,20 @@ class ANGPN(nn.Module):
         inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
         return [conv.graph(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
 
-    def _hidden(self, propagated: Tensor, hood: Neighborhood | DenseNeighborhood) -> list[Tensor]:
-        """H^(1) to H^(K-1)."""
-        hidden = [self.convs[0].transform(propagated)]  # type: ignore[operator]
-        for conv in self.convs[1:]:
-            hidden.append(conv(hidden[-1], hood))
+    def _hidden(
+        self, propagated: Tensor, hood: Neighborhood | DenseNeighborhood, rows: Tensor | None = None
+    ) -> list[Tensor]:
+        """H^(1) to H^(K-1), the last of them in these rows only."""
+        last = len(self.convs) - 1
+        hidden: list[Tensor] = []
+        for depth, conv in enumerate(self.convs):
+            assert isinstance(conv, ANGPNConv)
+            wanted = rows if depth == last else None
+            if depth > 0:
+                propagated = conv.propagate(hidden[-1], hood, wanted)
+            elif wanted is not None:
+                propagated = propagated[wanted]
+            hidden.append(conv.transform(propagated))
         return hidden
 
 

@@ -109,22 +109,30 @@ def train(
         )
     with torch.no_grad():
         propagated = network.propagate_input(features, hood)
+    if isinstance(hood, Neighborhood):
+        order = hood.locality_order()
+        hood, propagated = hood.reordered(order), propagated[order]
+        labels, training, validation = labels[order], training[order], validation[order]
     network.reset_parameters(generator)
-    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
-    return _epochs(network, optimizer, propagated, hood, labels, training, validation, max_epochs, patience, tol)
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True)
+    rows = (training | validation).nonzero().squeeze(1)
+    task = _Task(propagated, hood, rows, labels[rows], training[rows], validation[rows])
+    return _epochs(network, optimizer, task, max_epochs, patience, tol)
+
+
+class _Task(NamedTuple):
+    """What an epoch works on: the loss sees labelled rows only, so only their logits are computed."""
+
+    propagated: Tensor  # (n, d) P(D, X) of the first layer
+    hood: Neighborhood | DenseNeighborhood
+    rows: Tensor  # (r,) the labelled rows; what follows is for these
+    labels: Tensor
+    training: Tensor  # bool
+    validation: Tensor  # bool
 
 
 def _epochs(
-    network: ANGPN,
-    optimizer: torch.optim.Optimizer,
-    propagated: Tensor,
-    hood: Neighborhood | DenseNeighborhood,
-    labels: Tensor,
-    training: Tensor,
-    validation: Tensor,
-    max_epochs: int,
-    patience: int,
-    tol: float,
+    network: ANGPN, optimizer: torch.optim.Optimizer, task: _Task, max_epochs: int, patience: int, tol: float
 ) -> Iterator[Epoch]:
     weights = list(network.parameters())
     live = [weight.data for weight in weights]
@@ -134,8 +142,8 @@ def _epochs(
     try:
         for number in range(1, max_epochs + 1):
             _show(weights, live)
-            logits = network.classify(propagated, hood)
-            loss = semi_supervised_loss(logits, labels, training)
+            logits = network.classify(task.propagated, task.hood, task.rows)
+            loss = semi_supervised_loss(logits, task.labels, task.training)
             if not torch.isfinite(loss):
                 raise ValueError(
                     f"the loss became {loss.item()} in epoch {number}, it must be finite; lower learning_rate, pass "
@@ -143,11 +151,11 @@ def _epochs(
                 )
             validation_loss = validation_accuracy = None
             is_best = False
-            if validation.any():
+            if task.validation.any():
                 # The figures of the weights that made these logits: nothing is computed a second time.
                 seen = logits.detach()
-                validation_loss = float(semi_supervised_loss(seen, labels, validation))
-                hits = seen[validation].argmax(dim=1) == labels[validation]
+                validation_loss = float(semi_supervised_loss(seen, task.labels, task.validation))
+                hits = seen[task.validation].argmax(dim=1) == task.labels[task.validation]
                 validation_accuracy = float(hits.double().mean())
                 is_best = validation_loss < best_loss
                 if is_best:

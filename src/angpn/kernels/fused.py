@@ -1,4 +1,9 @@
-"""Algorithm 1 as one differentiable operation on candidate lists: forward and hand-derived backward for all T steps."""
+"""Algorithm 1 as one differentiable operation on candidate lists: forward and hand-derived backward for all T steps.
+
+With S fixed in a step, F = P H with P = alpha A + (1 - alpha) I, where A is S or made from S and its transpose. For a
+loss with gradient G at F, the inputs get P^T G and the weights of S get alpha <g_i, h_j>, which the Jacobian of the
+projection and F F^T carry on to the F of the step before; that F came from H in the same way, and so on down to F = H.
+"""
 
 from typing import Any, NamedTuple
 
@@ -32,206 +37,237 @@ class Options(NamedTuple):
     tol: float = 1e-5
 
 
-class Support(NamedTuple):
-    """A graph by its non-zero entries, see :mod:`angpn.kernels.rows`."""
+class Graph:
+    """Some rows of S, or all, by their non-zero entries, see :mod:`angpn.kernels.rows`."""
 
-    sizes: Array  # (n,) int32: entries in each row
-    columns: Array  # (n, m) int32
-    weights: Array  # (n, m)
+    def __init__(self, chosen: Array, sizes: Array, columns: Array, weights: Array) -> None:
+        self.chosen = chosen  # (r,) the rows of the data it has, int64
+        self.sizes = sizes  # (r,) int32: entries in each row
+        self.columns = columns  # (r, m) int32
+        self.weights = weights  # (r, m)
 
-    def gather(self, weights: Array, factor: float, features: Array, out: Array) -> None:
-        """out += factor * S features, with these weights on the support."""
+    def gather(self, keep: float, factor: float, features: Array, out: Array) -> None:
+        """out += keep * features[chosen] + factor * S features."""
         kind = features.dtype.type
-        over_rows(rows.gather_rows, len(out), self.sizes, self.columns, weights, kind(factor), features, out)
+        parts = self.chosen, self.sizes, self.columns, self.weights, kind(keep), kind(factor)
+        over_rows(rows.gather_rows, len(out), *parts, features, out)
 
-    def scatter(self, weights: Array, factor: float, features: Array, out: Array) -> None:
-        """out += factor * S^T features, with these weights on the support."""
-        kind = features.dtype.type
-        over_rows(rows.scatter_rows, len(out), self.sizes, self.columns, weights, kind(factor), features, out)
+    def gather_transposed(self, factor: float, features: Array, out: Array) -> None:
+        """out += factor * S^T features, these being by row of the graph."""
+        ends, sources, places = self._transposed(len(out))
+        parts = ends, sources, places, self.weights.reshape(-1), features[:0, 0], features.dtype.type(factor)
+        over_rows(rows.gather_transposed_rows, len(out), *parts, features, out)
 
-    def products(self, factor: float, a: Array, b: Array, both: bool) -> Array:
-        """factor * <a_i, b_j> on the support, plus factor * <b_i, a_j> if both."""
-        out = np.empty_like(self.weights)
-        over_rows(rows.product_rows, len(out), self.sizes, self.columns, a.dtype.type(factor), a, b, both, out)
-        return out
+    def pass_back(self, of_affinities: Array, inverse: Array, seen: Array, of_seen: Array) -> None:
+        """Add what the affinities' gradients give the features of the other end."""
+        ends, sources, places = self._transposed(len(seen))
+        parts = ends, self.chosen[sources], places, of_affinities.reshape(-1), inverse, seen.dtype.type(1)
+        over_rows(rows.gather_transposed_rows, len(seen), *parts, seen, of_seen)
+
+    def _transposed(self, n: int) -> tuple[Array, Array, Array]:
+        """By column: where its list ends, the rows of the graph it is an entry of, and where in the weights."""
+        if self._lists is None:
+            total = int(self.sizes.sum())
+            self._lists = np.empty(n, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+            rows.transpose(self.sizes, self.columns, *self._lists)
+        return self._lists
+
+    _lists: tuple[Array, Array, Array] | None = None
 
 
 class Step(NamedTuple):
     """One alternation, as far as the backward pass needs it."""
 
-    support: Support
-    seen: Array  # (n, d) what the graph was made from: F, or its rows at unit length
-    inverse_length: Array | None  # (n, 1) by which F was made `seen`
-    scale: Array | None  # (n, 1) degree^-1/2, for direction "normalized"
-    received: Array | None  # (n, d) (S + S^T) (scale * H), for direction "normalized"
+    seen: Array  # (n, d) the F that the graph was made from
+    inverse: Array  # (n,) 1 / |f_i| where the graph saw rows of unit length, else 1
+    graph: Graph
+    scale: Array | None = None  # (n, 1) degree^-1/2, for direction "normalized"
+    received: Array | None = None  # (n, d) (S + S^T) (scale * H), for direction "normalized"
 
 
-def algorithm1_fused(hood: Neighborhood, features: Tensor, **options: Any) -> Tensor:  # (n, d)
-    """F of :func:`angpn.anfp.algorithm1`, compiled."""
-    return _Algorithm1.apply(hood, Options(**options), features)
+def algorithm1_fused(hood: Neighborhood, features: Tensor, chosen: Tensor | None = None, **options: Any) -> Tensor:
+    """F of :func:`angpn.anfp.algorithm1`, compiled; all its rows, or those ``chosen`` (distinct), (r, d).
+
+    A row of the last step depends on no other row of that step, so with direction "directed" only the chosen ones are
+    computed. The other directions need the choices of all rows, and select at the end.
+    """
+    unpacked = Options(**options)
+    if chosen is not None and unpacked.direction != "directed":
+        return algorithm1_fused(hood, features, **options)[chosen]
+    everything = hood.all_rows
+    return _Algorithm1.apply(hood, unpacked, features, everything if chosen is None else chosen.numpy())
 
 
 class _Algorithm1(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hood: Neighborhood, options: Options, features: Tensor) -> Tensor:
+    def forward(ctx: Any, hood: Neighborhood, options: Options, features: Tensor, chosen: Array) -> Tensor:
         inputs = features.detach().contiguous().numpy()
-        gamma = _gamma(hood, options, inputs.dtype)
         limit = 1 if options.beta == 0 else options.num_steps or options.max_steps
         propagated, steps = inputs, []
-        for _ in range(limit):
-            seen, inverse_length = _unit_rows(propagated) if options.normalize else (propagated, None)
-            support = _fixed_support(hood, options, inputs) if options.beta == 0 else None
-            if support is None:
-                support = _adaptive_support(hood, options, seen, inverse_length, gamma)
+        for number in range(1, limit + 1):
             previous = propagated
-            propagated, scale, received = _propagate(support, inputs, options)
-            steps.append(Step(support, seen, inverse_length, scale, received))
-            if not ctx.needs_input_grad[2] or not options.graph_gradient:
+            last = (options.num_steps is not None and number == limit) or options.beta == 0
+            step, propagated = _step(hood, options, inputs, previous, chosen if last else hood.all_rows)
+            steps.append(step)
+            if not (ctx.needs_input_grad[2] and options.graph_gradient):
                 steps = steps[-1:]  # the last graph alone carries the gradient
-            if options.num_steps is None and _settled(propagated, previous, options.tol):
+            if options.num_steps is None and options.beta > 0 and _settled(propagated, previous, options.tol):
                 break
-        ctx.options, ctx.inputs, ctx.steps, ctx.gamma = options, inputs, steps, gamma
+        ctx.hood, ctx.options, ctx.inputs, ctx.steps = hood, options, inputs, steps
+        ctx.chosen_after = None
+        if len(propagated) != len(chosen):  # how many steps it would take was not known before
+            ctx.chosen_after, propagated = chosen, propagated[chosen]
         return torch.from_numpy(propagated)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor]:
-        options, inputs, gamma = ctx.options, ctx.inputs, ctx.gamma
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor, None]:
+        options, inputs = ctx.options, ctx.inputs
         of_output = gradient.contiguous().numpy()
+        if ctx.chosen_after is not None:
+            of_chosen, of_output = of_output, np.zeros_like(inputs)
+            of_output[ctx.chosen_after] = of_chosen
         of_inputs = np.zeros_like(inputs)
         through_graph = options.graph_gradient and options.beta > 0
         for number, step in reversed(list(enumerate(ctx.steps))):
-            of_weights = _propagate_backward(step, inputs, of_output, of_inputs, options, through_graph)
-            if of_weights is None:
+            if not through_graph:
+                _propagate_backward(step, of_output, of_inputs, options)
                 break
-            printed = options.rule == "printed"
-            scale = (options.beta / (2 * gamma)).astype(inputs.dtype)
-            over_rows(rows.project_rows, len(inputs), step.support.sizes, scale, printed, of_weights)
-            of_seen = np.zeros_like(inputs)
-            step.support.gather(of_weights, 1, step.seen, of_seen)
-            step.support.scatter(of_weights, 1, step.seen, of_seen)
-            if step.inverse_length is not None:
-                along = np.einsum("ij,ij->i", step.seen, of_seen)[:, None]
-                of_seen = step.inverse_length * (of_seen - along * step.seen)
+            of_output = _step_backward(ctx.hood, step, inputs, of_output, of_inputs, options)
             if number == 0:
-                of_inputs += of_seen
-            of_output = of_seen
-        return None, None, torch.from_numpy(of_inputs)
+                of_inputs += of_output
+        return None, None, torch.from_numpy(of_inputs), None
 
 
-def _adaptive_support(
-    hood: Neighborhood, options: Options, seen: Array, inverse_length: Array | None, gamma: Array
-) -> Support:
-    n, m = hood.indices.shape
-    indices, distances = hood.as_arrays(seen.dtype)
-    if inverse_length is None:
+def _step(hood: Neighborhood, options: Options, inputs: Array, seen: Array, chosen: Array) -> tuple[Step, Array]:
+    """One alternation: the graph from F, then the next F, in the chosen rows."""
+    if options.beta == 0:
+        return _propagate(Step(seen, inputs[:0, 0], _fixed_graph(hood, options, inputs.dtype, chosen)), inputs, options)
+    (n, m), r = hood.indices.shape, len(chosen)
+    kind = inputs.dtype.type
+    inverse = np.ones(n, inputs.dtype)
+    if options.normalize:
+        over_rows(rows.inverse_lengths, n, seen, inverse)
+        reach = np.ones(n, inputs.dtype)
+    else:
         length = np.sqrt(np.einsum("ij,ij->i", seen, seen))
         reach = length * length.max(initial=0)
-    else:
-        reach = np.ones(n, seen.dtype)
-    reach *= seen.dtype.type(1 + 1e-5)  # rounding of the lengths
-    support = Support(np.empty(n, np.int32), np.empty((n, m), np.int32), np.empty((n, m), seen.dtype))
-    beta = seen.dtype.type(options.beta)
-    printed = options.rule == "printed"
+    reach *= kind(1 + 1e-4)  # more than the rounding of lengths and products
+    graph = Graph(chosen, np.empty(r, np.int32), np.empty((r, m), np.int32), np.empty((r, m), inputs.dtype))
+    propagated, directed = np.empty((r, inputs.shape[1]), inputs.dtype), options.direction == "directed"
     finite = over_rows(
-        rows.graph_rows, n, indices, distances, seen, reach, beta, gamma, options.n_neighbors, printed, *support
+        rows.step_rows,
+        r,
+        *(chosen, *hood.as_arrays(inputs.dtype), seen, inverse, reach),
+        *(kind(options.beta), _gamma(hood, options, inputs.dtype), options.n_neighbors, options.rule == "printed"),
+        *(graph.sizes, graph.columns, graph.weights, directed, kind(options.alpha), inputs, propagated),
     )
     if not all(finite):
         raise ValueError(
-            "each row needs a finite largest score, got NaN or an overflow; look for NaN or huge features, raise "
-            "gamma, or let the graph see rows of unit length (normalize)"
+            "each row needs finite scores, got NaN or an overflow; look for NaN or huge features, raise gamma, or let "
+            "the graph see rows of unit length (normalize)"
         )
-    return support
+    step = Step(seen, inverse, graph)
+    return (step, propagated) if directed else _propagate(step, inputs, options)
 
 
-def _fixed_support(hood: Neighborhood, options: Options, inputs: Array) -> Support:
+def _fixed_graph(hood: Neighborhood, options: Options, dtype: np.dtype[Any], chosen: Array) -> Graph:
     """The graph at beta = 0, which depends on the distances alone: made once for each neighbourhood."""
-    key = ("graph", options.n_neighbors, options.gamma, options.rule, inputs.dtype.name)
+    key = ("graph", options.n_neighbors, options.gamma, options.rule, dtype.name)
     if key not in hood.memo:
-        distances = hood.distances.to(torch.from_numpy(inputs[:0]).dtype)
+        distances = torch.from_numpy(hood.as_arrays(dtype)[1])
         gamma = resolve_gamma(distances, options.n_neighbors, options.gamma)
-        full = neighbor_weights(
-            distances, None, n_neighbors=options.n_neighbors, beta=0.0, gamma=gamma, rule=options.rule
-        ).numpy()
-        sizes = (full > 0).sum(axis=1)
-        first = np.argsort(full <= 0, axis=1, kind="stable")[:, : sizes.max()]
-        hood.memo[key] = Support(
-            sizes.astype(np.int32),
-            np.take_along_axis(hood.indices.numpy(), first, axis=1).astype(np.int32),
-            np.take_along_axis(full, first, axis=1),
-        )
-    return hood.memo[key]
+        k, rule = options.n_neighbors, options.rule
+        weights = neighbor_weights(distances, None, n_neighbors=k, beta=0.0, gamma=gamma, rule=rule).numpy()
+        sizes = (weights > 0).sum(axis=1)
+        first = np.argsort(weights <= 0, axis=1, kind="stable")[:, : sizes.max()]
+        columns = np.take_along_axis(hood.as_arrays(dtype)[0], first, axis=1)
+        weights = np.take_along_axis(weights, first, axis=1)
+        hood.memo[key] = Graph(hood.all_rows, sizes.astype(np.int32), columns, weights)
+    full: Graph = hood.memo[key]
+    if chosen is hood.all_rows:
+        return full
+    return Graph(chosen, full.sizes[chosen], full.columns[chosen], full.weights[chosen])
 
 
 def _gamma(hood: Neighborhood, options: Options, dtype: np.dtype[Any]) -> Array:  # (n,)
     key = ("gamma", options.n_neighbors, options.gamma, dtype.name)
     if key not in hood.memo:
-        distances = hood.distances.to(torch.from_numpy(np.empty(0, dtype)).dtype)
+        distances = torch.from_numpy(hood.as_arrays(dtype)[1])
         gamma = resolve_gamma(distances, options.n_neighbors, options.gamma).flatten()
         hood.memo[key] = np.ascontiguousarray(np.broadcast_to(gamma.numpy(), (hood.n_rows,)))
     return hood.memo[key]
-
-
-def _unit_rows(features: Array) -> tuple[Array, Array]:
-    """As :func:`angpn.anfp.unit_rows`, with the factors."""
-    squares = np.einsum("ij,ij->i", features, features)[:, None]
-    alive = squares > 1e-12
-    inverse = np.where(alive, 1 / np.sqrt(np.where(alive, squares, 1)), 0).astype(features.dtype)
-    return features * inverse, inverse
 
 
 def _settled(now: Array, before: Array, tol: float) -> bool:
     return bool(np.abs(now - before).max() <= tol * np.abs(now).max())
 
 
-def _propagate(support: Support, inputs: Array, options: Options) -> tuple[Array, Array | None, Array | None]:
-    """Eq. (13) in the given direction; and for "normalized" the scale and what was received."""
-    alpha = options.alpha
-    propagated = inputs * inputs.dtype.type(1 - alpha)
+def _propagate(step: Step, inputs: Array, options: Options) -> tuple[Step, Array]:
+    """Eq. (13) on the graph of a step, in the direction asked for; the step, with what the way back needs."""
+    alpha, graph = options.alpha, step.graph
+    if options.direction == "normalized":
+        degree = _both_ways(graph, np.ones((len(inputs), 1), inputs.dtype))
+        scale = 1 / np.sqrt(np.where(degree > 0, degree, 1))
+        received = _both_ways(graph, scale * inputs)
+        propagated = (1 - alpha) * inputs + alpha * scale * received
+        return step._replace(scale=scale, received=received), propagated
+    propagated = np.zeros((len(graph.chosen), inputs.shape[1]), inputs.dtype)
     if options.direction == "directed":
-        support.gather(support.weights, alpha, inputs, propagated)
-        return propagated, None, None
-    if options.direction == "symmetric":
-        support.gather(support.weights, alpha / 2, inputs, propagated)
-        support.scatter(support.weights, alpha / 2, inputs, propagated)
-        return propagated, None, None
-    degree = np.zeros((len(inputs), 1), inputs.dtype)
-    ones = np.ones_like(degree)
-    support.gather(support.weights, 1, ones, degree)
-    support.scatter(support.weights, 1, ones, degree)
-    scale = 1 / np.sqrt(np.where(degree > 0, degree, 1))
-    scaled = scale * inputs
-    received = np.zeros_like(inputs)
-    support.gather(support.weights, 1, scaled, received)
-    support.scatter(support.weights, 1, scaled, received)
-    propagated += alpha * scale * received
-    return propagated, scale, received
+        graph.gather(1 - alpha, alpha, inputs, propagated)
+    else:
+        graph.gather(1 - alpha, alpha / 2, inputs, propagated)
+        graph.gather_transposed(alpha / 2, inputs, propagated)
+    return step, propagated
 
 
-def _propagate_backward(
-    step: Step, inputs: Array, of_output: Array, of_inputs: Array, options: Options, through_graph: bool
-) -> Array | None:
-    """Add to the gradient of the inputs; return that of the weights, on the support, if it is wanted."""
-    alpha, support = options.alpha, step.support
-    of_inputs += (1 - alpha) * of_output
-    if options.direction == "directed":
-        support.scatter(support.weights, alpha, of_output, of_inputs)
-        return support.products(alpha, of_output, inputs, both=False) if through_graph else None
-    if options.direction == "symmetric":
-        support.gather(support.weights, alpha / 2, of_output, of_inputs)
-        support.scatter(support.weights, alpha / 2, of_output, of_inputs)
-        return support.products(alpha / 2, of_output, inputs, both=True) if through_graph else None
-    assert step.scale is not None
-    assert step.received is not None
-    scaled = alpha * step.scale * of_output
-    of_scaled = np.zeros_like(inputs)
-    support.gather(support.weights, 1, scaled, of_scaled)
-    support.scatter(support.weights, 1, scaled, of_scaled)
-    of_inputs += step.scale * of_scaled
-    if not through_graph:
-        return None
-    of_scale = alpha * np.einsum("ij,ij->i", of_output, step.received) + np.einsum("ij,ij->i", of_scaled, inputs)
-    of_degree = -of_scale * step.scale[:, 0] ** 3 / 2
-    of_weights = support.products(1, scaled, step.scale * inputs, both=True)
-    over_rows(rows.degree_gradient_rows, len(inputs), support.sizes, support.columns, of_degree, of_weights)
-    return of_weights
+def _both_ways(graph: Graph, features: Array) -> Array:
+    """(S + S^T) features, for a graph with all rows."""
+    out = np.zeros_like(features)
+    graph.gather(0, 1, features, out)
+    graph.gather_transposed(1, features, out)
+    return out
+
+
+def _propagate_backward(step: Step, of_output: Array, of_inputs: Array, options: Options) -> None:
+    """Add to the gradient of the inputs what Eq. (13) gives them for a constant graph."""
+    alpha, graph = options.alpha, step.graph
+    of_inputs[graph.chosen] += of_inputs.dtype.type(1 - alpha) * of_output
+    if step.scale is not None:
+        of_inputs += step.scale * _both_ways(graph, alpha * step.scale * of_output)
+    elif options.direction == "directed":
+        graph.gather_transposed(alpha, of_output, of_inputs)
+    else:
+        graph.gather(0, alpha / 2, of_output, of_inputs)
+        graph.gather_transposed(alpha / 2, of_output, of_inputs)
+
+
+def _step_backward(
+    hood: Neighborhood, step: Step, inputs: Array, of_output: Array, of_inputs: Array, options: Options
+) -> Array:  # gradient of the F that the graph was made from
+    """Backward through one alternation: add to the gradient of the inputs, return that of the features seen."""
+    n, kind, alpha, graph = len(inputs), inputs.dtype.type, options.alpha, step.graph
+    both = options.direction != "directed"
+    of_seen, of_affinities = np.zeros_like(inputs), np.empty_like(graph.weights)
+    of_degree = np.zeros(n, inputs.dtype)
+    factor, a, b = alpha / (2 if both else 1), of_output, inputs
+    if step.scale is not None:
+        assert step.received is not None
+        factor, a, b = 1.0, alpha * step.scale * of_output, step.scale * inputs
+        of_scaled = _both_ways(graph, a)
+        of_inputs += (1 - alpha) * of_output + step.scale * of_scaled
+        of_scale = alpha * np.einsum("ij,ij->i", of_output, step.received) + np.einsum("ij,ij->i", of_scaled, inputs)
+        of_degree = -of_scale * step.scale[:, 0] ** 3 / 2
+    else:
+        _propagate_backward(step, of_output, of_inputs, options)
+    scale = (options.beta / (2 * _gamma(hood, options, inputs.dtype))).astype(inputs.dtype, copy=False)
+    over_rows(
+        rows.gradient_rows,
+        len(graph.chosen),
+        *(graph.chosen, graph.sizes, graph.columns, kind(factor), a, b, both, of_degree, scale),
+        *(options.rule == "printed", step.seen, step.inverse, of_affinities, of_seen),
+    )
+    graph.pass_back(of_affinities, step.inverse, step.seen, of_seen)
+    if options.normalize:
+        over_rows(rows.unit_gradient_rows, n, step.seen, step.inverse, of_seen)
+    return of_seen

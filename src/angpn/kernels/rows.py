@@ -1,8 +1,11 @@
-"""The compiled loops. Each works on rows ``start`` to ``stop`` and writes to no other row.
+"""The compiled loops. Each works on a range from ``start`` to ``stop`` and writes to nothing outside it.
 
-A graph is held by its support: row i has ``sizes[i]`` entries, in columns ``columns[i, :sizes[i]]`` with weights
-``weights[i, :sizes[i]]``; what lies beyond is undefined.
+A graph may hold only some rows of S, those ``chosen``: its p-th row belongs to row i = ``chosen[p]`` of the data. It is
+held by its support: row p has ``sizes[p]`` entries, in columns ``columns[p, :sizes[p]]`` with weights
+``weights[p, :sizes[p]]``; what lies beyond is undefined.
 """
+
+# mypy: disable-error-code="no-untyped-def"
 
 from collections.abc import Callable
 from typing import Any
@@ -17,151 +20,301 @@ _compile: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
 
 
 @_compile
-def graph_rows(  # type: ignore[no-untyped-def]
-    start, stop, indices, distances, features, reach, beta, gamma, n_neighbors, printed, sizes, columns, weights
+def step_rows(
+    start,
+    stop,
+    chosen,
+    indices,
+    distances,
+    seen,  # F
+    inverse,  # 1 / |f_i| where the graph sees rows of unit length, else 1
+    reach,  # at least |<f_i, f_j>| for all j, with the above
+    beta,
+    gamma,
+    n_neighbors,
+    printed,
+    sizes,  # the support of S, to be filled
+    columns,
+    weights,
+    directed,  # whether to propagate as well: otherwise what follows is left alone
+    alpha,
+    inputs,  # H
+    out,  # the next F
 ):
-    """Eq. (9) by either rule: the support of each row of S. False where a score is not finite.
+    """One alternation of Algorithm 1: S by Eq. (9), by either rule, then F by Eq. (13). False if a score is not finite.
 
-    ``reach[i]`` bounds ``|<f_i, f_j>|`` over all j. Candidates come nearest first, so as soon as one could not enter
-    the support even with an affinity of ``reach[i]``, none after it can.
+    Candidates come nearest first, so as soon as one could not enter the support even with an affinity of ``reach``,
+    none after it can.
     """
     m = indices.shape[1]
-    zero, one = features.dtype.type(0), features.dtype.type(1)
+    zero, one = seen.dtype.type(0), seen.dtype.type(1)
     k = min(n_neighbors, m)
-    score = np.empty(m, features.dtype)
+    score = np.empty(m, seen.dtype)
     finite = True
-    for i in range(start, stop):
-        scale = one / (2 * gamma[i])
-        row = features[i]
+    for p in range(start, stop):
+        i = chosen[p]
+        row, mine, near = seen[i], indices[i], distances[i]
+        scale, weight = one / (2 * gamma[i]), beta * inverse[i]
+        threshold = -np.inf
         if printed:
-            near = zero
-            for entry in range(n_neighbors):
-                near += distances[i, entry]
-            threshold = -one / n_neighbors - near * scale / n_neighbors  # -eta
-        else:
-            threshold = -np.inf
-        used = 0
-        total = zero
-        while used < m:
-            if used >= k and (beta * reach[i] - distances[i, used]) * scale <= threshold:
-                break
-            affinity = zero
-            if beta > 0:
-                other = features[indices[i, used]]
-                for channel in range(row.shape[0]):
-                    affinity += row[channel] * other[channel]
-            score[used] = (beta * affinity - distances[i, used]) * scale
-            total += score[used]
-            used += 1
-            if used == k and not printed:
-                # (sum of any scores - 1) / (how many) never exceeds the threshold of the projection.
-                threshold = (total - one) / k
-        largest = score[0]
-        for entry in range(1, used):
-            largest = max(largest, score[entry])
-        if not np.isfinite(largest):
-            finite = False
-            sizes[i] = 0
-            continue
-        kept = 0
-        if printed:
-            for entry in range(used):
-                columns[i, kept] = indices[i, entry]
-                weights[i, kept] = score[entry] - threshold
-                kept += 1 if score[entry] > threshold else 0
-            sizes[i] = kept
-            continue
-        # Projection onto the simplex: shifted by the largest score, lest the 1 be lost beside scores of 1e8, then the
-        # threshold is raised to that of the entries above it until none of them falls below.
-        threshold = max(threshold - largest, -one)
-        for entry in range(used):
-            shifted = score[entry] - largest
-            columns[i, kept] = indices[i, entry]
-            score[kept] = shifted
-            kept += 1 if shifted > threshold else 0
-        while True:
             total = zero
-            for entry in range(kept):
-                total += score[entry]
-            threshold = (total - one) / kept
-            left = 0
-            for entry in range(kept):
-                shifted = score[entry]
-                columns[i, left] = columns[i, entry]
-                score[left] = shifted
-                left += 1 if shifted > threshold else 0
-            if left == kept:
-                break
-            kept = left
-        total = zero
-        for entry in range(kept):
-            total += score[entry] - threshold
-        for entry in range(kept):
-            weights[i, entry] = (score[entry] - threshold) / total
-        sizes[i] = kept
+            for entry in range(n_neighbors):
+                total += near[entry]
+            threshold = -(one + total * scale) / n_neighbors  # -eta
+        used = 0
+        while used < m:
+            if used >= k:
+                if threshold == -np.inf:
+                    # (sum of some scores - 1) / (how many they are) never exceeds the threshold of the projection.
+                    total = zero
+                    for entry in range(k):
+                        total += score[entry]
+                    threshold = (total - one) / k
+                if (beta * reach[i] - near[used]) * scale < threshold:
+                    break
+            if used + 4 <= m:  # four at once: the row is loaded once, and no sum waits for another
+                a, b = seen[mine[used]], seen[mine[used + 1]]
+                c, d = seen[mine[used + 2]], seen[mine[used + 3]]
+                sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
+                for channel in range(row.shape[0]):
+                    value = row[channel]
+                    sum_a += value * a[channel]
+                    sum_b += value * b[channel]
+                    sum_c += value * c[channel]
+                    sum_d += value * d[channel]
+                score[used] = (weight * inverse[mine[used]] * sum_a - near[used]) * scale
+                score[used + 1] = (weight * inverse[mine[used + 1]] * sum_b - near[used + 1]) * scale
+                score[used + 2] = (weight * inverse[mine[used + 2]] * sum_c - near[used + 2]) * scale
+                score[used + 3] = (weight * inverse[mine[used + 3]] * sum_d - near[used + 3]) * scale
+                used += 4
+            else:
+                score[used] = (weight * inverse[mine[used]] * _dot(row, seen[mine[used]]) - near[used]) * scale
+                used += 1
+        total, largest = zero, score[0]
+        for entry in range(used):
+            total += score[entry]
+            largest = max(largest, score[entry])
+        if not np.isfinite(total):
+            finite = False
+            sizes[p] = 0
+            continue
+        if printed:
+            sizes[p] = _keep_above(threshold, used, score, mine, columns[p])
+            for entry in range(sizes[p]):
+                weights[p, entry] = score[entry] - threshold
+        else:
+            sizes[p] = _project(threshold, largest, used, score, mine, columns[p], weights[p])
+        if directed:
+            own, following = inputs[i], out[p]
+            for channel in range(own.shape[0]):
+                following[channel] = (one - alpha) * own[channel]
+            _add_rows(sizes[p], columns[p], weights[p], alpha, inputs, following)
     return finite
 
 
 @_compile
-def gather_rows(start, stop, sizes, columns, weights, factor, features, out):  # type: ignore[no-untyped-def]
-    """out_i += factor * sum_j w_ij f_j."""
-    for i in range(start, stop):
-        mine = out[i]
-        for entry in range(sizes[i]):
-            weight = factor * weights[i, entry]
-            other = features[columns[i, entry]]
-            for channel in range(mine.shape[0]):
-                mine[channel] += weight * other[channel]
+def _project(bound, largest, used, score, taken, columns, weights):
+    """Projection of the scores onto the simplex: its support and weights, and how many they are.
+
+    ``bound`` is not above the threshold, but for rounding, and ``largest`` is the largest score.
+    """
+    zero, one = score.dtype.type(0), score.dtype.type(1)
+    # Taken from the largest, lest the 1 be lost beside scores of 1e8; what is 1 below it gets nothing.
+    for entry in range(used):
+        score[entry] -= largest
+    rounding = score.dtype.type(1e-5) * (one + abs(largest))
+    kept = _keep_above(max(bound - largest - rounding, -one), used, score, taken, columns)
+    while True:  # raise the threshold to that of the entries above it, until all stay
+        total = zero
+        for entry in range(kept):
+            total += score[entry]
+        threshold = (total - one) / kept
+        left = _keep_above(threshold, kept, score, columns, columns)
+        if left == kept:
+            break
+        kept = left
+    total = zero
+    for entry in range(kept):
+        total += score[entry] - threshold
+    for entry in range(kept):
+        weights[entry] = (score[entry] - threshold) / total
+    return kept
 
 
 @_compile
-def scatter_rows(start, stop, sizes, columns, weights, factor, features, out):  # type: ignore[no-untyped-def]
-    """out_j += factor * sum_i w_ij f_i, for the j from start to stop: every thread reads all rows, in order."""
-    for i in range(sizes.shape[0]):
-        mine = features[i]
-        for entry in range(sizes[i]):
-            j = columns[i, entry]
-            if start <= j < stop:
-                weight = factor * weights[i, entry]
-                other = out[j]
-                for channel in range(mine.shape[0]):
-                    other[channel] += weight * mine[channel]
+def _keep_above(threshold, used, score, taken, columns):
+    """Move the scores above the threshold, and their columns, to the front; how many they are."""
+    kept = 0
+    for entry in range(used):
+        value = score[entry]
+        columns[kept] = taken[entry]
+        score[kept] = value
+        kept += 1 if value > threshold else 0  # no branch, so none to predict
+    return kept
 
 
 @_compile
-def product_rows(start, stop, sizes, columns, factor, a, b, both, out):  # type: ignore[no-untyped-def]
-    """out_ij = factor * <a_i, b_j> on the support, plus factor * <b_i, a_j> if both."""
+def inverse_lengths(start, stop, features, inverse):
+    """1 / |f_i|, or 0 for a row of no length, as :func:`angpn.anfp.unit_rows`."""
     for i in range(start, stop):
-        mine, mine_too = a[i], b[i]
-        for entry in range(sizes[i]):
-            j = columns[i, entry]
-            other = b[j]
-            total = a.dtype.type(0)
-            for channel in range(mine.shape[0]):
-                total += mine[channel] * other[channel]
-            if both:
-                other = a[j]
-                for channel in range(mine.shape[0]):
-                    total += mine_too[channel] * other[channel]
-            out[i, entry] = factor * total
+        square = _dot(features[i], features[i])
+        inverse[i] = 1 / np.sqrt(square) if square > 1e-12 else 0
 
 
 @_compile
-def project_rows(start, stop, sizes, scale, printed, gradient):  # type: ignore[no-untyped-def]
-    """From the gradient of the weights to that of the affinities: the Jacobian of the rule, times beta / (2 gamma)."""
-    for i in range(start, stop):
-        mean = gradient.dtype.type(0)
-        if not printed:
-            for entry in range(sizes[i]):
-                mean += gradient[i, entry]
-            mean /= sizes[i]
-        for entry in range(sizes[i]):
-            gradient[i, entry] = (gradient[i, entry] - mean) * scale[i]
+def gather_rows(start, stop, chosen, sizes, columns, weights, keep, factor, features, out):
+    """out_p += keep * f_i + factor * sum_j w_pj f_j."""
+    for p in range(start, stop):
+        own, mine = features[chosen[p]], out[p]
+        for channel in range(mine.shape[0]):
+            mine[channel] += keep * own[channel]
+        _add_rows(sizes[p], columns[p], weights[p], factor, features, mine)
 
 
 @_compile
-def degree_gradient_rows(start, stop, sizes, columns, of_degree, gradient):  # type: ignore[no-untyped-def]
-    """gradient_ij += of_degree_i + of_degree_j: a weight counts in the degree of both its ends."""
+def transpose(sizes, columns, ends, sources, places):
+    """List by column j, in the order of rows, the rows p it is an entry of, and where in the flat weights.
+
+    ``ends[j]`` says where the list of j ends; the first starts at 0. On one thread: it is a matter of one read and one
+    write an entry, and sharing that out costs more than it saves.
+    """
+    n, m = columns.shape
+    ends[:] = 0
+    for p in range(n):
+        for entry in range(sizes[p]):
+            ends[columns[p, entry]] += 1
+    total = 0
+    for j in range(ends.shape[0]):
+        total, ends[j] = total + ends[j], total
+    for p in range(n):
+        for entry in range(sizes[p]):
+            place = ends[columns[p, entry]]
+            sources[place] = p
+            places[place] = p * m + entry
+            ends[columns[p, entry]] = place + 1
+
+
+@_compile
+def gather_transposed_rows(start, stop, ends, sources, places, weights, by_source, factor, features, out):
+    """out_j += factor * sum_s w_sj b_s f_s over its sources s; weights are flat, b_s = 1 if ``by_source`` is empty."""
+    longest = 0
+    for j in range(start, stop):
+        longest = max(longest, ends[j] - (ends[j - 1] if j > 0 else 0))
+    values = np.empty(longest, weights.dtype)
+    for j in range(start, stop):
+        first = ends[j - 1] if j > 0 else 0
+        for entry in range(first, ends[j]):
+            values[entry - first] = weights[places[entry]]
+        if by_source.shape[0] > 0:
+            for entry in range(first, ends[j]):
+                values[entry - first] *= by_source[sources[entry]]
+        _add_rows(ends[j] - first, sources[first:], values, factor, features, out[j])
+
+
+@_compile
+def gradient_rows(
+    start,
+    stop,
+    chosen,
+    sizes,
+    columns,
+    factor,
+    a,  # by row of the graph
+    b,  # by row of the data
+    both,  # only where the graph has all rows, so that the two are the same
+    of_degree,
+    scale,  # beta / (2 gamma_i)
+    printed,
+    seen,
+    inverse,
+    of_affinities,  # to be filled, on the support
+    of_seen,  # to be filled in the chosen rows
+):
+    """Backward through the graph, as far as it stays in the row.
+
+    The gradient of a weight is ``factor * <a_p, b_j>``, plus ``factor * <b_i, a_j>`` if both, plus what the degrees of
+    its two ends add. The Jacobian of the rule takes it to the affinities: on the support it subtracts the mean for
+    "simplex", nothing for "printed". An affinity passes it on to the features of its row; what it passes to the other
+    end is left to the transposed graph. Both are gradients of the rows at unit length, where ``inverse`` is that.
+    """
+    zero, one = a.dtype.type(0), a.dtype.type(1)
+    values = np.empty(columns.shape[1], a.dtype)
+    for p in range(start, stop):
+        i = chosen[p]
+        size, mine, gradient = sizes[p], columns[p], of_affinities[p]
+        _products(size, mine, a[p], b, gradient)
+        if both:
+            for entry in range(size):
+                gradient[entry] += _dot(b[i], a[mine[entry]])
+        mean = zero
+        for entry in range(size):
+            gradient[entry] = factor * gradient[entry] + of_degree[i] + of_degree[mine[entry]]
+            mean += gradient[entry]
+        mean = mean / size if not printed else zero
+        for entry in range(size):
+            gradient[entry] = (gradient[entry] - mean) * scale[i]
+            values[entry] = gradient[entry] * inverse[mine[entry]]
+        of_seen[i, :] = 0
+        _add_rows(size, mine, values, one, seen, of_seen[i])
+
+
+@_compile
+def unit_gradient_rows(start, stop, features, inverse, gradient):
+    """From the gradient of the rows at unit length to that of the rows themselves, in place."""
     for i in range(start, stop):
-        for entry in range(sizes[i]):
-            gradient[i, entry] += of_degree[i] + of_degree[columns[i, entry]]
+        row, mine = features[i], gradient[i]
+        along = inverse[i] * inverse[i] * _dot(row, mine)
+        for channel in range(mine.shape[0]):
+            mine[channel] = inverse[i] * (mine[channel] - along * row[channel])
+
+
+@_compile
+def _products(size, columns, row, features, out):
+    """out = <row, f_j> for the columns j; four at once: the row is loaded once, and no sum waits for another."""
+    zero = row.dtype.type(0)
+    entry = 0
+    while entry + 4 <= size:
+        a, b = features[columns[entry]], features[columns[entry + 1]]
+        c, d = features[columns[entry + 2]], features[columns[entry + 3]]
+        sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
+        for channel in range(row.shape[0]):
+            value = row[channel]
+            sum_a += value * a[channel]
+            sum_b += value * b[channel]
+            sum_c += value * c[channel]
+            sum_d += value * d[channel]
+        out[entry], out[entry + 1], out[entry + 2], out[entry + 3] = sum_a, sum_b, sum_c, sum_d
+        entry += 4
+    while entry < size:
+        out[entry] = _dot(row, features[columns[entry]])
+        entry += 1
+
+
+@_compile
+def _dot(a, b):
+    total = a.dtype.type(0)
+    for channel in range(a.shape[0]):
+        total += a[channel] * b[channel]
+    return total
+
+
+@_compile
+def _add_rows(size, columns, weights, factor, features, out):
+    """out += factor * sum over the entries of weight * row of features; four at once, to touch ``out`` less often."""
+    width = out.shape[0]
+    entry = 0
+    while entry + 4 <= size:
+        a, b = features[columns[entry]], features[columns[entry + 1]]
+        c, d = features[columns[entry + 2]], features[columns[entry + 3]]
+        weight_a, weight_b = factor * weights[entry], factor * weights[entry + 1]
+        weight_c, weight_d = factor * weights[entry + 2], factor * weights[entry + 3]
+        for channel in range(width):
+            out[channel] += (
+                weight_a * a[channel] + weight_b * b[channel] + weight_c * c[channel] + weight_d * d[channel]
+            )
+        entry += 4
+    while entry < size:
+        a, weight_a = features[columns[entry]], factor * weights[entry]
+        for channel in range(width):
+            out[channel] += weight_a * a[channel]
+        entry += 1

@@ -1,49 +1,104 @@
 """A compiled loop over rows, run on all the threads torch may use.
 
 Each thread has its own range of rows and writes to no other, so nothing is locked and the result does not depend on how
-many threads there are. Plain Python threads do: compiled code lets go of the interpreter. numba's own threads are left
-alone, since their layers are unsafe after a fork (OpenMP) or when two threads call at once (work queue).
+many threads there are.
+
+The threads are torch's own where torch runs on OpenMP. Between two of its operations those threads spin, waiting for
+the next, so a second pool beside them (numba's, or Python's) has to share the cores with threads that do nothing:
+measured on two cores, it took as long as one thread alone. Elsewhere, and in a child after a fork, where OpenMP's
+threads are gone, plain Python threads do.
 """
 
+import ctypes
 import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
 
-_pool: ThreadPoolExecutor | None = None
-_pool_size = 0
-
 # Below this many rows a thread would wait longer for its turn than it works.
 _MIN_ROWS = 256
+
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def over_rows(kernel: Callable[..., Any], n_rows: int, *arguments: Any) -> list[Any]:
     """``kernel(start, stop, *arguments)`` for ranges that cover all rows; what each returned."""
     parts = max(1, min(torch.get_num_threads(), n_rows // _MIN_ROWS))
     bounds = [n_rows * part // parts for part in range(parts + 1)]
-    ranges = list(itertools.pairwise(bounds))
     if parts == 1:
         return [kernel(0, n_rows, *arguments)]
-    pool = _threads(parts - 1)
-    pending = [pool.submit(kernel, start, stop, *arguments) for start, stop in ranges[1:]]
-    first = kernel(*ranges[0], *arguments)  # the calling thread takes its share
-    return [first, *(future.result() for future in pending)]
+
+    def run(part: int) -> Any:
+        return kernel(bounds[part], bounds[part + 1], *arguments)
+
+    return _team(run, parts)
 
 
-def _threads(count: int) -> ThreadPoolExecutor:
+def _python_team(run: Callable[[int], Any], parts: int) -> list[Any]:
+    """``run(0)`` to ``run(parts - 1)`` on Python threads; the calling thread takes its share."""
     global _pool, _pool_size
-    if _pool is None or _pool_size < count:
-        _pool, _pool_size = ThreadPoolExecutor(count, thread_name_prefix="angpn"), count
-    return _pool
+    if _pool is None or _pool_size < parts - 1:
+        _pool, _pool_size = ThreadPoolExecutor(parts - 1, thread_name_prefix="angpn"), parts - 1
+    pending = [_pool.submit(run, part) for part in range(1, parts)]
+    return [run(0), *(future.result() for future in pending)]
 
 
-def _forget() -> None:
-    """After a fork the child has the pool's object but none of its threads."""
-    global _pool
-    _pool = None
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
 
 
-os.register_at_fork(after_in_child=_forget)
+def _openmp_team(run: Callable[[int], Any], parts: int) -> list[Any]:
+    """The same on torch's OpenMP threads."""
+    results: list[Any] = [None] * parts
+    errors: list[BaseException] = []
+    numbers = itertools.count()  # next() on it is atomic, and tells the threads apart
+
+    def member(_: Any) -> None:
+        # The team may be smaller than asked for (inside another parallel region it is one thread): take what is left.
+        for part in numbers:
+            if part >= parts:
+                return
+            try:
+                results[part] = run(part)
+            except BaseException as error:  # an exception must not cross into C
+                errors.append(error)
+
+    _gomp_parallel(_Callback(member), None, parts, 0)
+    if errors:
+        raise errors[0]
+    return results
+
+
+def _find_openmp() -> Any:
+    """The entry point of the very OpenMP library that torch is linked to, or None where there is none."""
+    try:
+        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        function = library.GOMP_parallel
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = [_Callback, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+    function.restype = None
+    return function
+
+
+_gomp_parallel = _find_openmp()
+_team = _openmp_team if _gomp_parallel else _python_team
+
+
+def _after_fork() -> None:
+    """A child has neither OpenMP's threads nor those of the pool it remembers.
+
+    torch's own operations would wait for such threads for ever, so the child is told to do with one, as torch's data
+    loaders tell theirs.
+    """
+    global _pool, _team
+    _pool, _team = None, _python_team
+    torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

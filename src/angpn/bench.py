@@ -1,0 +1,288 @@
+"""Speed and memory of an epoch, beside torch_geometric's networks and Algorithm 1 written out in dense torch.
+
+Each method has a process of its own, so that none inherits another's caches or its allocator's habits (a GCN runs up to
+a third faster in a process where something else has grown the heap before); the processes take turns, a few epochs
+each, so that a noisy machine is noisy for all. Medians are compared as ratios.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from angpn.distances import nearest_candidates
+from angpn.graph import resolve_gamma
+from angpn.neighborhood import Neighborhood
+from angpn.network import ANGPN
+
+N_FEATURES, N_CLASSES, HIDDEN, K, M, T = 256, 10, 50, 10, 40, 2
+ALPHA, BETA, LEARNING_RATE = 0.5, 0.3, 0.005
+SIZES = (1_000, 5_000, 20_000, 70_000)
+ROUNDS = {1_000: 25, 5_000: 15, 20_000: 7, 70_000: 5}
+DENSE_LIMIT = 5_000
+PEERS = {
+    "dense": "dense torch",
+    "gcn": "GCN",
+    "gat1": "GAT, 1 head of 50",
+    "gat8": "GAT, 8 heads of 6",
+    "sage": "GraphSAGE",
+}
+
+
+class Problem(NamedTuple):
+    """Rows in clusters, a tenth of them labelled, and the lists both kinds of graph are made from."""
+
+    features: Tensor  # (n, 256) float32, unit rows
+    labels: Tensor  # (n,)
+    labelled: Tensor  # indices
+    hood: Neighborhood
+
+    @property
+    def edge_index(self) -> Tensor:
+        """The directed k-NN graph as torch_geometric has it: from neighbour to row."""
+        n = len(self.features)
+        return torch.stack([self.hood.indices[:, :K].flatten(), torch.arange(n).repeat_interleave(K)])
+
+
+def make_problem(n: int) -> Problem:
+    """Synthetic clusters, the same for the same n."""
+    generator = torch.Generator().manual_seed(n)
+    labels = torch.randint(N_CLASSES, (n,), generator=generator)
+    centres = torch.randn(N_CLASSES, N_FEATURES, generator=generator)
+    features = centres[labels] + 1.5 * torch.randn(n, N_FEATURES, generator=generator)
+    features = nn.functional.normalize(features)
+    labelled = torch.randperm(n, generator=generator)[: n // 10]
+    return Problem(features, labels, labelled, nearest_candidates(features, M))
+
+
+def ours(problem: Problem) -> Callable[[], None]:
+    """An epoch of ANGPN as :func:`angpn.train` runs it."""
+    network = ANGPN(
+        N_FEATURES, HIDDEN, N_CLASSES, n_neighbors=K, alpha=ALPHA, beta=BETA, num_steps=T, normalize_hidden=True
+    )
+    with torch.no_grad():
+        propagated = network.propagate_input(problem.features, problem.hood)
+    order = problem.hood.locality_order()
+    propagated, hood = propagated[order], problem.hood.reordered(order)
+    rows = torch.isin(order, problem.labelled).nonzero().squeeze(1)
+    return _epoch(network, lambda: network.classify(propagated, hood, rows), problem.labels[order[rows]])
+
+
+def dense(problem: Problem) -> Callable[[], None]:
+    """An epoch of Algorithm 1 to the letter, n x n matrices and all."""
+    distances = problem.hood.to_dense().distances  # the paper's D is full; only its size matters for the time
+    distances = distances.masked_fill(torch.isinf(distances), 2.0)
+    gamma = resolve_gamma(problem.hood.distances, K, "auto")
+    eta = 1 / K + distances.topk(K, largest=False).values.sum(dim=1, keepdim=True) / (2 * K * gamma)
+    network = ANGPN(N_FEATURES, HIDDEN, N_CLASSES)  # for its weights
+    identity = torch.eye(len(distances))
+
+    def logits() -> Tensor:
+        h = problem.features
+        for conv in network.convs:
+            f = h
+            for _ in range(T):
+                s = (-(distances - BETA * f @ f.T) / (2 * gamma) + eta).clamp(min=0)
+                f = (ALPHA * s + (1 - ALPHA) * identity) @ h
+            h = torch.relu(f @ conv.weight)  # type: ignore[operator]
+        return network.perceptron(h)
+
+    return _epoch(network, lambda: logits()[problem.labelled], problem.labels[problem.labelled])
+
+
+def peer(name: str, problem: Problem) -> Callable[[], None]:
+    """An epoch of a torch_geometric network of the same shape."""
+    from torch_geometric.nn import GATConv, GCNConv, SAGEConv
+
+    widths, layer = {
+        "gcn": ((HIDDEN, HIDDEN), lambda before: GCNConv(before, HIDDEN, cached=True)),
+        "gat1": ((HIDDEN, HIDDEN), lambda before: GATConv(before, HIDDEN, heads=1)),
+        "gat8": ((48, 48), lambda before: GATConv(before, 6, heads=8)),
+        "sage": ((HIDDEN, HIDDEN), lambda before: SAGEConv(before, HIDDEN)),
+    }[name]
+    convs = nn.ModuleList([layer(N_FEATURES), layer(widths[0])])
+    network = nn.ModuleDict({"convs": convs, "perceptron": nn.Linear(widths[1], N_CLASSES)})
+    edge_index = problem.edge_index
+
+    def logits() -> Tensor:
+        h = problem.features
+        for conv in convs:
+            h = torch.relu(conv(h, edge_index))
+        return network["perceptron"](h)
+
+    return _epoch(network, lambda: logits()[problem.labelled], problem.labels[problem.labelled])
+
+
+def _epoch(network: nn.Module, logits: Callable[[], Tensor], labels: Tensor) -> Callable[[], None]:
+    """Forward, backward and Adam, with the logits of the labelled rows."""
+    optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, fused=True)
+
+    def epoch() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(logits(), labels).backward()
+        optimizer.step()
+
+    return epoch
+
+
+def make_epoch(name: str, problem: Problem) -> Callable[[], None]:
+    """An epoch of the method of that name."""
+    if name == "ours":
+        return ours(problem)
+    return dense(problem) if name == "dense" else peer(name, problem)
+
+
+def methods_at(n: int) -> list[str]:
+    """What is measured at that size."""
+    return ["ours", *(name for name in PEERS if name != "dense" or n <= DENSE_LIMIT)]
+
+
+class Worker:
+    """A process that holds one method on one problem and runs epochs when told to."""
+
+    def __init__(self, name: str, problem_file: Path) -> None:
+        command = [sys.executable, "-m", "angpn.bench", name, str(problem_file)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, message: str) -> Any:
+        """Send a line, and read the JSON line that answers it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(message + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"a benchmark process ended with exit code {self._process.wait()}; its error is above")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def serve(name: str, problem_file: Path) -> None:
+    """What a worker's process does: answer "epochs N" with seconds, "peak" with bytes beyond data and libraries."""
+    with np.load(problem_file) as file:
+        arrays = {key: torch.from_numpy(file[key]) for key in file.files}
+    hood = Neighborhood(arrays["indices"], arrays["distances"])
+    problem = Problem(arrays["features"], arrays["labels"], arrays["labelled"], hood)
+    make_epoch(name, make_problem(200))()  # loads libraries and compiled code, which are not the method's memory
+    before = _status("VmRSS")
+    _reset_peak()
+    epoch = make_epoch(name, problem)
+    for line in sys.stdin:
+        if line.startswith("epochs"):
+            seconds = []
+            for _ in range(int(line.split()[1])):
+                start = time.perf_counter()
+                epoch()
+                seconds.append(time.perf_counter() - start)
+            print(json.dumps(seconds), flush=True)
+        else:
+            print(json.dumps(_status("VmHWM") - before), flush=True)
+
+
+def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Measurement":
+    """All methods at one size: seconds an epoch (medians over rounds in turn) and peak bytes."""
+    problem = make_problem(n)
+    names = methods_at(n)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "problem.npz"
+        parts = {"indices": problem.hood.indices, "distances": problem.hood.distances}
+        parts |= {"features": problem.features, "labels": problem.labels, "labelled": problem.labelled}
+        np.savez(path, allow_pickle=False, **{key: part.numpy() for key, part in parts.items()})
+        workers = {}
+        for name in names:
+            on_method(name)
+            workers[name] = Worker(name, path)
+            workers[name].ask("epochs 3")  # to warm up
+        seconds: dict[str, list[float]] = {name: [] for name in names}
+        for _ in range(ROUNDS.get(n, 5)):
+            for name, worker in workers.items():
+                # The first epoch of a turn finds caches and threads cold, which no epoch of a real training does.
+                seconds[name] += worker.ask(f"epochs {2 if name == 'dense' else 5}")[1:]
+        peaks = {name: int(worker.ask("peak")) for name, worker in workers.items()}
+        for worker in workers.values():
+            worker.close()
+    graph = ANGPN(N_FEATURES, HIDDEN, N_CLASSES, n_neighbors=K).convs[0].graph(problem.features, problem.hood)  # type: ignore[operator]
+    support = float((graph > 0).sum(dim=1).double().mean())
+    return Measurement(n, {name: float(np.median(values)) for name, values in seconds.items()}, peaks, support)
+
+
+def gemm_rate() -> float:
+    """Floating-point operations a second of a large float32 matrix product."""
+    a = torch.randn(2048, 2048)
+    rates = []
+    for _ in range(15):
+        start = time.perf_counter()
+        torch.mm(a, a)
+        rates.append(2 * 2048**3 / (time.perf_counter() - start))
+    return float(np.median(rates))
+
+
+def epoch_flops(n: int, support: float) -> float:
+    """Multiplications and additions that one epoch of ours cannot do without, given the mean size of a row of S."""
+    first = 2 * (2 * n * N_FEATURES * HIDDEN)  # forward, and the gradient of the weights
+    second = 3 * (2 * n * HIDDEN * HIDDEN) + 3 * (2 * n * HIDDEN * N_CLASSES)
+    graph = T * 2 * n * M * HIDDEN  # affinities
+    on_support = T * 2 * n * support * HIDDEN
+    return first + second + graph + on_support + 4 * on_support  # backward: S^T g, <g, h>, and both sides of F F^T
+
+
+def _reset_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _status(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no {field}; peak memory can be measured on Linux only")
+
+
+class Measurement(NamedTuple):
+    """What was found at one size."""
+
+    n: int
+    seconds: dict[str, float]
+    peak_bytes: dict[str, int]
+    support: float  # mean size of a row of S
+
+
+def summary(measurements: list[Measurement], rate: float) -> dict[str, Any]:
+    """The ratios, and how ours grows: what ``angpn bench --json`` prints."""
+    ratios: dict[str, dict[str, float]] = {f"{name}_over_ours": {} for name in PEERS}
+    for found in measurements:
+        for name in found.seconds:
+            if name != "ours":
+                ratios[f"{name}_over_ours"][str(found.n)] = found.seconds[name] / found.seconds["ours"]
+    grown = [found for found in measurements if found.n >= 5_000]
+    logs = np.log([[found.n, found.seconds["ours"]] for found in grown])
+    slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0]) if len(grown) > 1 else None
+    last = measurements[-1]
+    at = next((found for found in measurements if found.n == 5_000), last)
+    return {
+        "ratios": ratios,
+        "growth_exponent": slope,
+        "peak_bytes_per_row": last.peak_bytes["ours"] / last.n,
+        "limit_fraction": epoch_flops(at.n, at.support) / rate / at.seconds["ours"],
+        "milliseconds": {
+            str(found.n): {name: 1000 * value for name, value in found.seconds.items()} for found in measurements
+        },
+        "peak_megabytes": {
+            str(found.n): {name: value / 2**20 for name, value in found.peak_bytes.items()} for found in measurements
+        },
+        "gemm_gflops": rate / 1e9,
+    }
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], Path(sys.argv[2]))

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -61,3 +62,27 @@ def test_importing_the_library_imports_no_heavy_package():
     code = f"import sys, angpn; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_bench_prints_one_json_object():
+    command = [sys.executable, "-m", "angpn", "bench", "--json", "--sizes", "300"]
+    code = (
+        "import angpn.bench as b, sys; b.ROUNDS[300] = 1;"
+        f"sys.argv = {command[2:]!r}; from angpn.cli import main; main()"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = json.loads(result.stdout)
+    assert set(found["ratios"]["dense_over_ours"]) == {"300"}
+    for name in ("gcn", "gat1", "gat8", "sage"):
+        assert set(found["ratios"][f"{name}_over_ours"]) == {"300"}
+        assert all(ratio > 0 for ratio in found["ratios"][f"{name}_over_ours"].values())
+    assert found["peak_bytes_per_row"] > 0
+    assert 0 < found["limit_fraction"] < 1.5
+    assert "growth_exponent" in found
+
+
+@pytest.mark.parametrize(("sizes", "message"), [("a,b", "whole numbers with commas"), ("10", "at least 100, got 10")])
+def test_bench_with_bad_sizes(sizes, message):
+    result = CliRunner().invoke(app, ["bench", "--sizes", sizes])
+    assert result.exit_code == 2
+    assert message in result.stderr

@@ -109,7 +109,7 @@ def test_duplicates_are_at_distance_zero(metric):
         (scipy.sparse.csr_array([[1.0, 1], [2, 1], [1, np.inf]]), {}, "x must be finite, got 1 NaN .* in row 2;"),
         (np.array([["a"], ["b"]]), {}, "x must be a dense array of numbers, got ndarray of <U1; convert it"),
         (torch.ones(3, 2, dtype=torch.complex64), {}, "x must be a dense array of real numbers, got .*complex64"),
-        (scipy.sparse.coo_array([1.0, 2.0]), {}, r"x must have 2 dimensions, got shape \(2,\)"),
+        (scipy.sparse.coo_array([1.0, 2.0]), {}, r"features must have 2 dimensions, got shape \(2,\)"),
         (ROWS, {"metric": "manhattan"}, "metric must be one of 'chord', .* got 'manhattan'"),
         (ROWS, {"metric": "precomputed"}, r"distances must be a square \(n, n\) matrix, got shape \(30, 6\)"),
         (scipy.sparse.eye_array(4), {"metric": "precomputed"}, "must be a dense .* got a sparse one; call toarray"),

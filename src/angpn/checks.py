@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 
@@ -32,6 +33,18 @@ def as_float_tensor(values: Any, name: str) -> Tensor:  # (n, d)
     if tensor.ndim != 2:
         raise ValueError(f"{name} must have 2 dimensions, got shape {tuple(tensor.shape)}; reshape it first")
     return tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())
+
+
+def as_sparse_rows(values: Any, dtype: torch.dtype) -> scipy.sparse.csr_array | None:
+    """A scipy or torch sparse matrix as CSR of that dtype, or None where ``values`` is not sparse."""
+    if isinstance(values, Tensor) and values.layout != torch.strided:
+        coo = values.detach().cpu().to_sparse_coo().coalesce()
+        values = scipy.sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=tuple(coo.shape))
+    if not scipy.sparse.issparse(values):
+        return None
+    if values.ndim != 2:
+        raise ValueError(f"sparse features must have 2 dimensions, got shape {values.shape}; reshape them first")
+    return scipy.sparse.csr_array(values, dtype=torch.empty(0, dtype=dtype).numpy().dtype)
 
 
 def as_common_dtype(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:

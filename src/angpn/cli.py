@@ -1,5 +1,6 @@
 """The ``angpn`` command. No logic here: it reads options, calls the library and shows what came back."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -81,3 +82,53 @@ def demo(
         picture = output / "demo.png"
         save_figure(figure, picture)
     console.print(f"picture: {picture}", soft_wrap=True)
+
+
+@app.command()
+def bench(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    sizes: Annotated[str, typer.Option(help="Numbers of rows to measure at, with commas.")] = "1000,5000,20000,70000",
+) -> None:
+    """Time an epoch beside torch_geometric's networks and Algorithm 1 in dense torch: about ten minutes."""
+    import importlib.util
+
+    if importlib.util.find_spec("torch_geometric") is None:
+        raise typer.BadParameter("the peers need torch_geometric; install angpn[baselines]")
+    try:
+        numbers = sorted({int(size) for size in sizes.split(",")})
+    except ValueError:
+        raise typer.BadParameter(f"--sizes must be whole numbers with commas, got {sizes!r}") from None
+    if numbers[0] < 100:
+        raise typer.BadParameter(f"--sizes must be at least 100, got {numbers[0]}")
+    from angpn.bench import PEERS, gemm_rate, measure, summary
+
+    errors = Console(stderr=True)
+    measurements = []
+    with errors.status("measuring") as status:
+        rate = gemm_rate()
+        for n in numbers:
+            measurements.append(measure(n, lambda name, n=n: status.update(f"{n} rows: {name}")))  # type: ignore[misc]
+    found = summary(measurements, rate)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    table = Table(title="An epoch: milliseconds (times ours), peak MB")
+    table.add_column("rows", justify="right")
+    for label in ("ours", *PEERS.values()):
+        table.add_column(label, justify="right")
+    for at in measurements:
+        cells = []
+        for name in ("ours", *PEERS):
+            if name in at.seconds:
+                ratio = "" if name == "ours" else f" ({at.seconds[name] / at.seconds['ours']:.1f}x)"
+                cells.append(f"{1000 * at.seconds[name]:.1f}{ratio}, {at.peak_bytes[name] / 2**20:.0f}")
+            else:
+                cells.append("")
+        table.add_row(f"{at.n:,}", *cells)
+    console = Console()
+    console.print(table)
+    if found["growth_exponent"] is not None:
+        console.print(f"time grows as n^{found['growth_exponent']:.2f} from 5,000 rows on")
+    console.print(
+        f"{found['limit_fraction']:.0%} of the speed at which a large matrix product does the same arithmetic"
+    )

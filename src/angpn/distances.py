@@ -7,7 +7,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.checks import as_float_tensor, as_tensor, check_choice, check_distances, check_finite
+from angpn.checks import as_float_tensor, as_sparse_rows, as_tensor, check_choice, check_distances, check_finite
 from angpn.neighborhood import Neighborhood
 
 Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
@@ -145,13 +145,8 @@ class _Rows:
 
 def _as_float64(x: Any) -> tuple[Any, torch.dtype]:
     """``x`` on the CPU as a float64 tensor or CSR array, and the dtype its distances shall have."""
-    if isinstance(x, Tensor) and x.layout != torch.strided:
-        coo = x.detach().cpu().to_sparse_coo().coalesce()
-        x = scipy.sparse.coo_array((coo.values().numpy(), tuple(coo.indices().numpy())), shape=tuple(coo.shape))
-    if scipy.sparse.issparse(x):
-        if x.ndim != 2:
-            raise ValueError(f"x must have 2 dimensions, got shape {x.shape}; reshape it first")
-        single = x.dtype == np.float32 or x.dtype.kind != "f"
-        return scipy.sparse.csr_array(x, dtype=np.float64), torch.float32 if single else torch.float64
+    sparse = as_sparse_rows(x, torch.float64)
+    if sparse is not None:
+        return sparse, torch.float64 if x.dtype in (np.float64, torch.float64) else torch.float32
     given = as_tensor(x, "x").detach().cpu()
     return as_float_tensor(given.double(), "x"), as_float_tensor(given, "x").dtype

@@ -1,15 +1,17 @@
 """The hidden propagation layer of ANGPN, Eq. (12)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
+import scipy.sparse
 import torch
 from torch import Tensor, nn
 
 from angpn.anfp import algorithm1
-from angpn.checks import as_float_tensor, check_alpha, check_choice, check_same_rows
+from angpn.checks import as_float_tensor, as_sparse_rows, check_alpha, check_choice, check_finite, check_same_rows
 from angpn.graph import Gamma, Rule, check_candidates, check_graph_options
 from angpn.kernels.fused import algorithm1_fused
+from angpn.kernels.sparse import PropagatedSparse, graph_sparse, propagate_sparse
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.propagation import Direction
 
@@ -41,7 +43,7 @@ class ANGPNConv(nn.Module):
         backend: "kernel" (compiled, candidate lists on the CPU), "torch" (plain torch operations on lists, any device),
             "dense" (n x n matrices, the reference), or "auto": the first of these that fits the input.
 
-    Shapes: features (n, in_channels) and the distances, an (n, n) matrix or a
+    Shapes: features (n, in_channels), dense or sparse, and the distances, an (n, n) matrix or a
     :class:`~angpn.neighborhood.Neighborhood`, to (n, out_channels).
     """
 
@@ -87,11 +89,15 @@ class ANGPNConv(nn.Module):
 
     def propagate(
         self,
-        features: Tensor,
+        features: Tensor | scipy.sparse.csr_array,
         distances: Tensor | Neighborhood | DenseNeighborhood,
         rows: Tensor | None = None,
-    ) -> Tensor:
+    ) -> Tensor | PropagatedSparse:
         """P(D, H) of Algorithm 1; or only these of its rows (distinct), which is less work for the compiled backend."""
+        sparse = as_sparse_rows(features, self.weight.dtype)
+        if sparse is not None:
+            factors = propagate_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
+            return factors if rows is None else factors[rows]
         features, hood, backend = self._checked(features, distances)
         if backend == "kernel":
             assert isinstance(hood, Neighborhood)
@@ -101,6 +107,9 @@ class ANGPNConv(nn.Module):
 
     def graph(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The S that Algorithm 1 ends with: its weights on the candidates, (n, m), or (n, n) for a full matrix."""
+        sparse = as_sparse_rows(features, self.weight.dtype)
+        if sparse is not None:
+            return graph_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
         features, hood, _ = self._checked(features, distances)
         return algorithm1(hood, features, **self._options)[1]
 
@@ -115,13 +124,7 @@ class ANGPNConv(nn.Module):
         """The input as the backend takes it, and which backend that is."""
         hood = as_neighborhood(distances)
         features = as_float_tensor(features, "features").to(self.weight.dtype)
-        if features.shape[1] != self.in_channels:
-            raise ValueError(
-                f"features must have in_channels={self.in_channels} columns, got {features.shape[1]}; "
-                "make the layer as wide as its input"
-            )
-        check_same_rows(len(features), hood.n_rows, "features", "distances")
-        check_candidates(hood, n_neighbors=self.n_neighbors, gamma=self.gamma, rule=self.rule)
+        self._check_shape(features.shape, hood)
         if isinstance(hood, DenseNeighborhood):
             if self.backend in ("kernel", "torch"):
                 raise ValueError(
@@ -144,7 +147,28 @@ class ANGPNConv(nn.Module):
         """Eq. (12)."""
         return self.transform(self.propagate(features, distances))
 
-    def transform(self, propagated: Tensor) -> Tensor:
+    def _checked_lists(
+        self, features: scipy.sparse.csr_array, distances: Tensor | Neighborhood | DenseNeighborhood
+    ) -> Neighborhood:
+        if not isinstance(distances, Neighborhood) or self.backend in ("torch", "dense"):
+            raise ValueError(
+                f"sparse features need candidate lists and backend 'auto' or 'kernel', got {type(distances).__name__} "
+                f"and backend={self.backend!r}; make lists with nearest_candidates, or pass dense features"
+            )
+        check_finite(torch.from_numpy(features.data)[:, None], "features")
+        self._check_shape(features.shape, distances)
+        return distances
+
+    def _check_shape(self, shape: Sequence[int], hood: Neighborhood | DenseNeighborhood) -> None:
+        if shape[1] != self.in_channels:
+            raise ValueError(
+                f"features must have in_channels={self.in_channels} columns, got {shape[1]}; "
+                "make the layer as wide as its input"
+            )
+        check_same_rows(shape[0], hood.n_rows, "features", "distances")
+        check_candidates(hood, n_neighbors=self.n_neighbors, gamma=self.gamma, rule=self.rule)
+
+    def transform(self, propagated: Tensor | PropagatedSparse) -> Tensor:
         """What Eq. (12) does with P(D, H): the linear map and the activation."""
         mapped = propagated @ self.weight
         return mapped if self.activation is None else self.activation(mapped)

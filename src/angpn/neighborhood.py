@@ -118,7 +118,7 @@ class Neighborhood:
     def locality_order(self) -> Tensor:  # (n,)
         """An order of the rows in which neighbours are near each other, so that their features share caches."""
         n, near = self.n_rows, min(self.n_candidates, 8)
-        starts, columns = np.arange(0, n * near + 1, near), self.indices[:, :near].flatten().numpy()
+        starts, columns = np.arange(0, n * near + 1, near), self.indices[:, :near].numpy().flatten()
         graph = scipy.sparse.csr_array((np.ones(n * near, np.int8), columns, starts), shape=(n, n))
         order = scipy.sparse.csgraph.reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True)
         return torch.from_numpy(order.astype(np.int64))
@@ -229,7 +229,7 @@ class _Aggregate(torch.autograd.Function):
     def forward(ctx: Any, hood: Neighborhood, weights: Tensor, features: Tensor) -> Tensor:
         ctx.hood = hood
         ctx.save_for_backward(weights, features)
-        return _sparse_product(hood._row_starts, hood.indices.flatten(), weights.flatten(), features)
+        return sparse_product(hood._row_starts, hood.indices.flatten(), weights.flatten(), hood.n_rows, features)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -249,7 +249,7 @@ class _AggregateTransposed(torch.autograd.Function):
         ctx.hood = hood
         ctx.save_for_backward(weights, features)
         starts, rows, position = hood._transpose
-        return _sparse_product(starts, rows, weights.flatten()[position], features)
+        return sparse_product(starts, rows, weights.flatten()[position], hood.n_rows, features)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -261,12 +261,13 @@ class _AggregateTransposed(torch.autograd.Function):
         )
 
 
-def _sparse_product(starts: Tensor, columns: Tensor, values: Tensor, features: Tensor) -> Tensor:
+def sparse_product(starts: Tensor, columns: Tensor, values: Tensor, n_columns: int, features: Tensor) -> Tensor:
     """A CSR matrix times a dense one."""
-    n = len(starts) - 1
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        matrix = torch.sparse_csr_tensor(starts, columns, values, size=(n, n), check_invariants=False)
+        matrix = torch.sparse_csr_tensor(
+            starts, columns, values, size=(len(starts) - 1, n_columns), check_invariants=False
+        )
     return matrix @ features
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from angpn.kernels.sparse import PropagatedSparse
 from angpn.layers import ANGPNConv
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 
@@ -59,13 +60,15 @@ class ANGPN(nn.Module):
         hood = as_neighborhood(distances)
         return self.classify(self.propagate_input(features, hood), hood)
 
-    def propagate_input(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+    def propagate_input(
+        self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood
+    ) -> Tensor | PropagatedSparse:
         """P(D, X) of the first layer. No weight enters it, so training needs it only once."""
         return self.convs[0].propagate(features, distances)  # type: ignore[operator]
 
     def classify(
         self,
-        propagated: Tensor,
+        propagated: Tensor | PropagatedSparse,
         distances: Tensor | Neighborhood | DenseNeighborhood,
         rows: Tensor | None = None,
     ) -> Tensor:
@@ -88,7 +91,10 @@ class ANGPN(nn.Module):
         return [conv.graph(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
 
     def _hidden(
-        self, propagated: Tensor, hood: Neighborhood | DenseNeighborhood, rows: Tensor | None = None
+        self,
+        propagated: Tensor | PropagatedSparse,
+        hood: Neighborhood | DenseNeighborhood,
+        rows: Tensor | None = None,
     ) -> list[Tensor]:
         """H^(1) to H^(K-1), the last of them in these rows only."""
         last = len(self.convs) - 1

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from angpn.checks import as_float_tensor, as_tensor, check_finite, check_same_rows
+from angpn.checks import as_float_tensor, as_sparse_rows, as_tensor, check_finite, check_same_rows
+from angpn.kernels.sparse import PropagatedSparse
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network import ANGPN
 
@@ -55,7 +56,7 @@ def hold_out(
 
 def train(
     network: ANGPN,
-    features: Tensor,  # (n, d)
+    features: Any,  # (n, d), dense or sparse
     distances: Tensor | Neighborhood | DenseNeighborhood,
     labels: Any,  # (n,) integers from 0, -1 where unlabelled
     *,
@@ -79,11 +80,16 @@ def train(
 
     Input is checked at once, before the first epoch. The same ``random_state`` gives the same result.
     """
-    features = as_float_tensor(features, "features").to(network.perceptron.weight.dtype)
-    check_finite(features, "features")
+    dtype = network.perceptron.weight.dtype
+    sparse = as_sparse_rows(features, dtype)
+    if sparse is None:
+        features = as_float_tensor(features, "features").to(dtype)
+        check_finite(features, "features")
+    else:
+        features = sparse
     hood = as_neighborhood(distances)
-    check_same_rows(len(features), hood.n_rows, "features", "distances")
-    labels = _checked_labels(labels, len(features), network.perceptron.out_features)
+    check_same_rows(features.shape[0], hood.n_rows, "features", "distances")
+    labels = _checked_labels(labels, features.shape[0], network.perceptron.out_features)
     if max_epochs < 1 or patience < 1:
         raise ValueError(
             f"max_epochs and patience must be at least 1, got {max_epochs} and {patience}; "
@@ -123,7 +129,7 @@ def train(
 class _Task(NamedTuple):
     """What an epoch works on: the loss sees labelled rows only, so only their logits are computed."""
 
-    propagated: Tensor  # (n, d) P(D, X) of the first layer
+    propagated: Tensor | PropagatedSparse  # (n, d) P(D, X) of the first layer
     hood: Neighborhood | DenseNeighborhood
     rows: Tensor  # (r,) the labelled rows; what follows is for these
     labels: Tensor

@@ -318,3 +318,20 @@ def _add_rows(size, columns, weights, factor, features, out):
         for channel in range(width):
             out[channel] += weight_a * a[channel]
         entry += 1
+
+
+@_compile
+def sparse_product_rows(start, stop, lists, indptr, indices, data, width, out):
+    """out_il = <x_i, x_j> with j the l-th candidate of i, for the rows of a CSR matrix."""
+    row = np.zeros(width, data.dtype)
+    for i in range(start, stop):
+        for place in range(indptr[i], indptr[i + 1]):
+            row[indices[place]] = data[place]
+        for entry in range(lists.shape[1]):
+            j = lists[i, entry]
+            total = data.dtype.type(0)
+            for place in range(indptr[j], indptr[j + 1]):
+                total += row[indices[place]] * data[place]
+            out[i, entry] = total
+        for place in range(indptr[i], indptr[i + 1]):
+            row[indices[place]] = 0

@@ -1,0 +1,121 @@
+"""The first layer on sparse rows: Algorithm 1 without ever writing them out, and (P X) W as P (X W)."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from angpn.graph import neighbor_weights, resolve_gamma
+from angpn.kernels.fused import Options
+from angpn.kernels.rows import sparse_product_rows
+from angpn.kernels.threads import over_rows
+from angpn.neighborhood import Neighborhood, sparse_product
+
+
+class PropagatedSparse:
+    """P(D, X) for sparse X, as the two factors it is the product of.
+
+    P X has about k times the entries of X; P and X apart are what an epoch should touch.
+    """
+
+    def __init__(self, mixing: scipy.sparse.csr_array, features: scipy.sparse.csr_array) -> None:
+        self._mixing, self._features = mixing, features  # P (r, n), X (n, d)
+        self._factors = _csr(mixing), _csr(features), _csr(features.T), _csr(mixing.T)
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        return _Product.apply(self._factors, weight)
+
+    def __getitem__(self, rows: Tensor) -> "PropagatedSparse":
+        return PropagatedSparse(self._mixing[rows.numpy()], self._features)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, factors: tuple[Any, ...], weight: Tensor) -> Tensor:
+        ctx.factors = factors
+        mixing, features, _, _ = factors
+        return _times(mixing, _times(features, weight.detach()))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+        _, _, features_transposed, mixing_transposed = ctx.factors
+        return None, _times(features_transposed, _times(mixing_transposed, gradient.contiguous()))
+
+
+class _CSR(NamedTuple):
+    starts: Tensor
+    columns: Tensor
+    values: Tensor
+    n_columns: int
+
+
+def _times(matrix: _CSR, dense: Tensor) -> Tensor:
+    return sparse_product(matrix.starts, matrix.columns, matrix.values, matrix.n_columns, dense)
+
+
+def _csr(matrix: Any) -> _CSR:
+    rows = scipy.sparse.csr_array(matrix)
+    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indptr, rows.indices))
+    return _CSR(starts, columns, torch.from_numpy(rows.data), rows.shape[1])
+
+
+def propagate_sparse(hood: Neighborhood, features: scipy.sparse.csr_array, **options: Any) -> PropagatedSparse:
+    """F of :func:`angpn.anfp.algorithm1` for sparse features."""
+    alpha, direction = options["alpha"], options["direction"]
+    weights = graph_sparse(hood, features, **options)
+    return PropagatedSparse(_mixing(hood, weights, alpha, direction), features)
+
+
+def graph_sparse(hood: Neighborhood, features: scipy.sparse.csr_array, **options: Any) -> Tensor:  # (n, m)
+    """S of :func:`angpn.anfp.algorithm1` for sparse features, as weights on the candidates."""
+    o = Options(**options)
+    distances = torch.from_numpy(hood.as_arrays(features.dtype)[1])
+    gamma = resolve_gamma(distances, o.n_neighbors, o.gamma)
+    limit = 1 if o.beta == 0 else o.num_steps or o.max_steps
+    propagated = features
+    for number in range(1, limit + 1):
+        affinities = _affinities(hood, propagated, o.normalize) if o.beta > 0 else None
+        weights = neighbor_weights(
+            distances, affinities, n_neighbors=o.n_neighbors, beta=o.beta, gamma=gamma, rule=o.rule
+        )
+        if number == limit:
+            break
+        previous = propagated
+        propagated = scipy.sparse.csr_array(_mixing(hood, weights, o.alpha, o.direction) @ features)
+        if o.num_steps is None and abs(propagated - previous).max() <= o.tol * abs(propagated).max():
+            break
+    return weights
+
+
+def _affinities(hood: Neighborhood, features: scipy.sparse.csr_array, normalize: bool) -> Tensor:  # (n, m)
+    if normalize:
+        squares = np.asarray(features.multiply(features).sum(axis=1)).ravel()
+        inverse = np.where(squares > 1e-12, 1 / np.sqrt(np.where(squares > 1e-12, squares, 1)), 0)
+        features = scipy.sparse.csr_array(scipy.sparse.diags_array(inverse.astype(features.dtype)) @ features)
+    features.sum_duplicates()
+    lists = hood.as_arrays(features.dtype)[0]
+    out = np.empty(lists.shape, features.dtype)
+    parts = features.indptr, features.indices, features.data, features.shape[1]
+    over_rows(sparse_product_rows, len(lists), lists, *parts, out)
+    return torch.from_numpy(out)
+
+
+def _mixing(hood: Neighborhood, weights: Tensor, alpha: float, direction: str) -> scipy.sparse.csr_array:
+    """P = alpha A + (1 - alpha) I."""
+    n, m = hood.indices.shape
+    values = weights.numpy()
+    # Copies, since scipy drops zeros and sorts columns in place.
+    parts = values.flatten(), hood.indices.numpy().flatten(), np.arange(0, n * m + 1, m)
+    graph = scipy.sparse.csr_array(parts, shape=(n, n))
+    graph.eliminate_zeros()
+    if direction != "directed":
+        graph = graph + graph.T
+        if direction == "normalized":
+            degree = np.asarray(graph.sum(axis=1)).ravel()
+            scale = scipy.sparse.diags_array(1 / np.sqrt(np.where(degree > 0, degree, 1)))
+            graph = scale @ graph @ scale
+        else:
+            graph = graph / 2
+    return scipy.sparse.csr_array(alpha * graph + (1 - alpha) * scipy.sparse.eye_array(n), dtype=values.dtype)

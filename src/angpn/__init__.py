@@ -2,10 +2,12 @@
 
 ``project_simplex``, ``neighbor_graph``, ``propagate`` and ``solve_anfp`` are the paper's maths; ``ANGPNConv`` and
 ``ANGPN`` its layer and network; ``train`` its training; ``nearest_candidates`` and ``pairwise_distances`` make the
-distances it starts from. None of them rescales what it is given.
+distances it starts from; ``candidate_coverage`` says what its restriction to candidates cost. None of them rescales
+what it is given.
 """
 
 from angpn.anfp import ANFPResult, solve_anfp
+from angpn.coverage import Coverage, candidate_coverage
 from angpn.distances import nearest_candidates, pairwise_distances
 from angpn.graph import neighbor_graph
 from angpn.layers import ANGPNConv
@@ -21,8 +23,10 @@ __all__ = [
     "ANGPN",
     "ANFPResult",
     "ANGPNConv",
+    "Coverage",
     "Epoch",
     "Neighborhood",
+    "candidate_coverage",
     "nearest_candidates",
     "neighbor_graph",
     "pairwise_distances",

@@ -33,7 +33,7 @@ def pairwise_distances(
     rows = _Rows(x, metric)
     if rows.n == 0:
         return torch.zeros(0, 0, dtype=rows.dtype)
-    blocks = [rows.distances(start, stop) for start, stop in rows.blocks()]
+    blocks = [rows.distances(slice(start, stop)) for start, stop in rows.blocks()]
     return torch.cat(blocks).fill_diagonal_(0).to(rows.dtype)
 
 
@@ -58,7 +58,7 @@ def nearest_candidates(
     generator = torch.Generator().manual_seed(int(random_state))
     found = []
     for start, stop in rows.blocks():
-        block = rows.distances(start, stop)
+        block = rows.distances(slice(start, stop))
         block[torch.arange(stop - start), torch.arange(start, stop)] = torch.inf
         found.append(_nearest(block, n_candidates, generator))
     indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
@@ -68,6 +68,18 @@ def nearest_candidates(
             f"{int(torch.isinf(distances).any(dim=1).nonzero()[0, 0])}; lower n_candidates"
         )
     return Neighborhood(indices, distances.to(rows.dtype))
+
+
+def distances_from(
+    x: Any,  # (n, d) dense or sparse; (n, n) if precomputed
+    chosen: np.ndarray[Any, Any],  # (r,) rows
+    metric: Metric = "chord",
+) -> Tensor:  # (r, n), infinite from a row to itself
+    """Distances of some rows to every row."""
+    rows = _Rows(x, metric)
+    distances = rows.distances(chosen)
+    distances[torch.arange(len(chosen)), torch.from_numpy(chosen)] = torch.inf
+    return distances.to(rows.dtype)
 
 
 def _nearest(block: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -97,9 +109,8 @@ class _Rows:
             check_distances(self.x)
         else:
             if self._sparse:
-                check_finite(
-                    torch.from_numpy(self.x.sum(axis=1)[:, None]), "x"
-                )  # a row's sum is finite if its entries are
+                sums = torch.from_numpy(self.x.sum(axis=1)[:, None])
+                check_finite(sums, "x")  # finite if the entries are, and it knows its row
             else:
                 check_finite(self.x, "x")
                 if metric != "chord":
@@ -118,14 +129,14 @@ class _Rows:
         size = max(1, _BLOCK_BYTES // (8 * self.n))
         return [(start, min(start + size, self.n)) for start in range(0, self.n, size)]
 
-    def distances(self, start: int, stop: int) -> Tensor:  # (stop - start, n)
+    def distances(self, rows: slice | np.ndarray[Any, Any]) -> Tensor:  # (r, n)
         if self.metric == "precomputed":
-            return self.x[start:stop].clone()
+            return self.x[rows].clone()
         if self._sparse:
-            gram = torch.from_numpy((self.x[start:stop] @ self.x.T).toarray())
+            gram = torch.from_numpy((self.x[rows] @ self.x.T).toarray())
         else:
-            gram = self.x[start:stop] @ self.x.T
-        scale = 2.0 if self.metric == "chord" else self.squares[start:stop, None] + self.squares
+            gram = self.x[rows] @ self.x.T
+        scale = 2.0 if self.metric == "chord" else self.squares[rows, None] + self.squares
         squared = scale - 2 * gram
         # What the subtraction leaves of equal rows is rounding: let duplicates tie at zero.
         squared = torch.where(squared > _ROUNDING * scale, squared, 0)

@@ -27,6 +27,10 @@ class PropagatedSparse:
     def __matmul__(self, weight: Tensor) -> Tensor:
         return _Product.apply(self._factors, weight)
 
+    def multiplied(self) -> scipy.sparse.csr_array:
+        """P X written out, still sparse."""
+        return scipy.sparse.csr_array(self._mixing @ self._features)
+
     def __getitem__(self, rows: Tensor) -> "PropagatedSparse":
         return PropagatedSparse(self._mixing[rows.numpy()], self._features)
 

@@ -85,7 +85,9 @@ def exact_step_two(name: str, x: Tensor) -> None:
 def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
     """Test accuracy of the network by option: 10 % labels, 5 % validation, mean over splits."""
     x = normalize(x).float()
-    hood = nearest_candidates(x, M)
+    hood, distances = nearest_candidates(x, M), pairwise_distances(x)
+    if x.shape[1] > 1000:
+        x = scipy.sparse.csr_array(x.numpy())  # text
     base = {"n_neighbors": K, "normalize_hidden": True}
     options = {
         "ANGPN": {},
@@ -100,6 +102,8 @@ def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
         "NGPN": {"beta": 0.0},
         "binary k-NN": {"beta": 0.0, "rule": "knn"},
     }
+    if scipy.sparse.issparse(x):
+        del options["to convergence"]  # on CoraML it does not settle within its 100 steps: hours
     for label, option in options.items():
         scores, outside = [], []
         for split in range(SPLITS):
@@ -112,7 +116,7 @@ def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
                 pass
             with torch.no_grad():
                 scores.append((network(x, hood).argmax(dim=1) == truth)[~known].double().mean().item())
-                outside.append(mass_outside(network, x, hood))
+                outside.append(mass_outside(network, x, hood, distances))
         print(
             f"  {name}, {label}: {100 * np.mean(scores):.1f} ({100 * np.std(scores):.1f}), "
             f"mass of the last layer's full S outside the {M} candidates {np.mean(outside):.4f}",
@@ -120,11 +124,10 @@ def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
         )
 
 
-def mass_outside(network: ANGPN, x: Tensor, hood) -> float:
+def mass_outside(network: ANGPN, x, hood, distances: Tensor) -> float:
     """Share of the last hidden layer's S, solved over all rows, that falls outside the candidates."""
     conv = network.convs[-1]
     hidden = network.convs[0](x, hood)
-    distances = pairwise_distances(x)
     full = conv.graph(hidden, distances)
     return float(1 - (full.gather(1, hood.indices).sum(dim=1) / full.sum(dim=1)).mean())
 

@@ -225,7 +225,7 @@ def test_a_hub_without_minimiser_is_reported_with_its_remedy():
     with pytest.raises(ValueError, match="no minimiser at iteration 1: .* lower alpha below") as error:
         solve_anfp(distances, h, n_neighbors=1, beta=0.3, alpha=0.9, gamma="local")
     limit = float(str(error.value).split("lower alpha below ")[1].split(" ")[0])
-    result = solve_anfp(distances, h, n_neighbors=1, beta=0.3, alpha=0.9 * limit, gamma="local", max_iter=5)
+    result = solve_anfp(distances, h, n_neighbors=1, beta=0.3, alpha=limit, gamma="local", max_iter=5)
     assert_never_increases(result.objective, 1e-13)
 
 

@@ -128,6 +128,11 @@ def test_bad_number_of_candidates(count):
         nearest_candidates(ROWS, count)
 
 
+def test_a_single_row_has_no_candidates():
+    with pytest.raises(ValueError, match="candidates need at least 2 samples, got n_samples=1; pass more data"):
+        nearest_candidates(ROWS[:1], 1)
+
+
 def test_too_few_finite_precomputed_distances():
     full = torch.full((3, 3), torch.inf)
     full[:, 0] = 1

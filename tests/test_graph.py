@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from angpn import neighbor_graph, pairwise_distances
+from angpn import Neighborhood, neighbor_graph, pairwise_distances
 from angpn.graph import resolve_gamma
 from problems import awkward_features, numpy_gamma, numpy_graph, quadratic_program, random_problem
 
@@ -209,6 +209,10 @@ def test_gradient_with_respect_to_features(problem, rule):
         ({"features": torch.ones(3, 2)}, "features must have one row for each row of distances, expected 14, got 3"),
         ({"features": torch.full((14, 2), torch.nan)}, "features must be finite, got 28 NaN or infinite value"),
         ({"features": torch.full((14, 2), torch.inf)}, "features must be finite, got 28 NaN or infinite value"),
+        (
+            {"distances": Neighborhood(torch.tensor([[1], [0]]), torch.ones(2, 1))},
+            r"needs the full \(n, n\) matrix of distances, got a Neighborhood; use pairwise_distances",
+        ),
         ({"distances": torch.ones(14, 3)}, r"distances must be a square \(n, n\) matrix, got shape \(14, 3\)"),
         ({"distances": torch.full((14, 14), torch.nan)}, "distances must not be NaN or -inf, got 196 such value"),
         ({"distances": torch.full((14, 14), torch.inf)}, "needs at least 5 candidates for every row, got 0; lower"),

@@ -96,3 +96,8 @@ def test_bad_shape(width, layers):
 def test_the_option_of_a_single_layer_is_refused():
     with pytest.raises(ValueError, match="normalize is set by normalize_hidden in a network"):
         ANGPN(3, 5, 2, normalize=True)
+
+
+def test_fewer_than_two_classes():
+    with pytest.raises(ValueError, match="out_channels must be at least 2 classes, got 1"):
+        ANGPN(3, 5, 1)

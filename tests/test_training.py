@@ -190,7 +190,11 @@ def test_the_papers_text_trains(real_data, name):
         ({"labels": torch.zeros(60)}, "labels must be one integer a row, got .* torch.float32; number the classes"),
         ({"features": torch.full((60, 3), torch.nan)}, "features must be finite, got 180 NaN or infinite"),
         ({"features": torch.full((60, 3), torch.inf)}, "features must be finite, got 180 NaN or infinite"),
-        ({"labels": np.array(["a"] * 60)}, "labels must be a dense array of numbers, got ndarray of <U1; convert it"),
+        (
+            {"labels": np.array(["a"] * 60)},
+            "labels must be .* got ndarray of <U1; number the classes from 0 and write -1",
+        ),
+        ({"labels": torch.ones(60, dtype=torch.bool)}, "labels must be one integer a row, got .* torch.bool; number"),
         ({"features": torch.ones(60, 2)}, "features must have in_channels=3 columns, got 2"),
         ({"features": torch.ones(6, 3)}, "features must have one row for each row of distances, expected 60, got 6"),
         ({"network": ANGPN(3, 8, 3, n_neighbors=59)}, "n_neighbors=59 needs at least 61 samples, got n_samples=60"),
@@ -206,3 +210,15 @@ def test_bad_input_is_refused_before_any_epoch(blobs, change, message):
     arguments = {"network": network(), "features": features, "distances": hood, "labels": labels} | change
     with pytest.raises(ValueError, match=message):
         train(**arguments)
+
+
+def test_labels_that_look_like_a_slip_are_warned_of(blobs):
+    features, hood, labels, truth = blobs
+    with pytest.warns(
+        UserWarning, match="every row is labelled, so there is nothing to label; mark unlabelled rows by -1"
+    ):
+        train(network(), features, hood, truth)
+    with pytest.warns(
+        UserWarning, match="no training label for class 2, so nothing will be predicted as it; label a row"
+    ):
+        train(network(), features, hood, torch.where(labels == 2, -1, labels))

@@ -156,9 +156,9 @@ def _minimise_features(graph: Tensor, inputs: Tensor, beta: float, mu: float, it
         raise ValueError(
             f"Step 2 has no minimiser at iteration {iteration}: beta (I - (S + S^T)/2) + mu I must be positive "
             f"definite, which needs alpha * lambda_max((S + S^T)/2) < 1, got {beta / (beta + mu):.4g} * {largest:.4g}; "
-            f"lower alpha below {0.999 / largest:.4g} (mu above {1.001 * beta * (largest - 1):.4g}); with rule "
-            f"'simplex' alpha below {1.999 / (n + 2) ** 0.5:.4g} is safe for any graph on {n} rows; or use "
-            "step2='printed'"
+            f"lower alpha below {1.999 / (n + 2) ** 0.5:.4g} (mu above {1.001 * beta * ((n + 2) ** 0.5 / 2 - 1):.4g}), "
+            f"safe for any graph on {n} rows whose rows sum to 1 (for this one {0.999 / largest:.4g} would do), "
+            "pass features of unit length, or use step2='printed'"
         )
     return torch.cholesky_solve(mu * inputs, factor)
 

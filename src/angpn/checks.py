@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 
-def as_tensor(values: Any, name: str) -> Tensor:
+def as_tensor(values: Any, name: str, remedy: str = "convert it (a sparse matrix by toarray())") -> Tensor:
     """A dense tensor of real numbers or bools from a tensor or anything numpy takes."""
     if not isinstance(values, Tensor):
         array = np.asarray(values)
         if array.dtype.kind not in "fiub":
             raise ValueError(
-                f"{name} must be a dense array of numbers, got {type(values).__name__} of {array.dtype}; convert it"
+                f"{name} must be a dense array of numbers, got {type(values).__name__} of {array.dtype}; {remedy}"
             )
         # torch takes neither a foreign byte order nor negative strides, and warns of a read-only array.
         values = torch.as_tensor(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
     if values.layout != torch.strided or values.is_complex():
         raise ValueError(
-            f"{name} must be a dense array of real numbers, got {values.layout} of {values.dtype}; convert it"
+            f"{name} must be a dense array of real numbers, got {values.layout} of {values.dtype}; {remedy}"
         )
     return values
 

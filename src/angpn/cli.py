@@ -78,6 +78,7 @@ def demo(
             result.truth,
             result.given,
             [str(digit) for digit in range(10)],
+            "ANGPN",
         )
         picture = output / "demo.png"
         save_figure(figure, picture)

@@ -58,7 +58,8 @@ def candidate_coverage(
         for conv in network.convs:
             assert isinstance(conv, ANGPNConv)
             full = _full_rows(conv, inputs, hood, sample, distances)
-            outside.append(1 - full.gather(1, hood.indices[sample]).sum(dim=1) / full.sum(dim=1))
+            inside = full.gather(1, hood.indices[sample]).sum(dim=1) / full.sum(dim=1)
+            outside.append((1 - inside).clamp(min=0))
             restricted = torch.zeros_like(full).scatter(1, hood.indices[sample], conv.graph(inputs, hood)[sample])
             received = _share(conv) * _times(full - restricted, inputs)
             propagated = conv.propagate(inputs, hood)

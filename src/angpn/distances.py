@@ -46,10 +46,15 @@ def nearest_candidates(
 ) -> Neighborhood:
     """Each row's ``n_candidates`` nearest other rows, by exact search in bounded memory.
 
+    ``metric`` is as for :func:`pairwise_distances`. The default, ``"chord"``, sees directions only, which suits text
+    and embeddings; for tables, standardise the columns and use ``"euclidean"``.
+
     Where several rows tie for the last place, a shuffle seeded by ``random_state`` decides, for each row anew:
     files are often sorted by class, so the order of rows would leak the labels.
     """
     rows = _Rows(x, metric)
+    if rows.n < 2:
+        raise ValueError(f"candidates need at least 2 samples, got n_samples={rows.n}; pass more data")
     if not 1 <= n_candidates < rows.n:
         raise ValueError(
             f"n_candidates must lie between 1 and n_samples - 1 = {rows.n - 1}, got {n_candidates}; "

@@ -28,7 +28,8 @@ class ANGPNConv(nn.Module):
     Args:
         in_channels: width of the input.
         out_channels: width of the output.
-        n_neighbors: k of Eq. (9), the sparsity of the graph.
+        n_neighbors: k of Eq. (9), about how many neighbours a row has (exactly so for beta = 0 and gamma "local"). With
+            gamma "auto" or "local" a row needs at least k + 1 candidates to choose from.
         alpha: fraction that a row takes from its neighbours, Eq. (13).
         beta: weight of the features in the graph, Eq. (8); 0 leaves the distances alone to decide (NGPN).
         gamma: "auto", "local" or a number, see :func:`angpn.neighbor_graph`.

@@ -31,8 +31,12 @@ class DenseNeighborhood:
     distances: Tensor  # (n, n), infinite on the diagonal
 
     @classmethod
-    def from_matrix(cls, distances: Tensor) -> "DenseNeighborhood":
+    def from_matrix(cls, distances: Any) -> "DenseNeighborhood":
         """From any square matrix; the diagonal is ignored, since a row is never its own candidate."""
+        if isinstance(distances, Neighborhood):
+            raise ValueError(
+                "this needs the full (n, n) matrix of distances, got a Neighborhood; use pairwise_distances"
+            )
         distances = as_float_tensor(distances, "distances")
         check_distances(distances)
         return cls(distances.clone().fill_diagonal_(torch.inf))
@@ -137,7 +141,7 @@ class Neighborhood:
     @cached_property
     def all_rows(self) -> np.ndarray[Any, Any]:
         """0 to n - 1."""
-        return np.arange(self.n_rows)
+        return np.arange(self.n_rows, dtype=np.int32)
 
     def as_arrays(self, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Indices as int32 and distances in ``dtype``, contiguous, for compiled code."""

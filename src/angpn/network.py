@@ -24,7 +24,8 @@ class ANGPN(nn.Module):
         num_layers: number of hidden layers; follows from ``hidden_channels`` when that is a sequence, else 2.
         normalize_hidden: let the graphs of the hidden layers see rows of unit length. Without it F F^T grows as
             training goes on, until the distances no longer count. The first layer takes X as it comes.
-        conv_options: everything else :class:`~angpn.ANGPNConv` takes (``n_neighbors``, ``alpha``, ``beta``, ...).
+        conv_options: what :class:`~angpn.ANGPNConv` takes beside its widths and ``normalize`` (``n_neighbors``,
+            ``alpha``, ``beta``, ...).
     """
 
     def __init__(
@@ -41,6 +42,10 @@ class ANGPN(nn.Module):
         if "normalize" in conv_options:
             raise ValueError("normalize is set by normalize_hidden in a network, got normalize; pass normalize_hidden")
         widths = _widths(hidden_channels, num_layers)
+        if out_channels < 2:
+            raise ValueError(
+                f"out_channels must be at least 2 classes, got {out_channels}; it is the number of classes"
+            )
         self.convs = nn.ModuleList(
             ANGPNConv(before, after, normalize=normalize_hidden and depth > 0, **conv_options)
             for depth, (before, after) in enumerate(zip([in_channels, *widths], widths, strict=False))

@@ -69,16 +69,19 @@ def train(
     tol: float = 1e-4,
     random_state: int = 0,
 ) -> Iterator[Epoch]:
-    """Train ``network`` in place, an epoch at a time, from fresh weights; afterwards it holds the best ones.
+    """Train ``network`` in place, an epoch for each turn of the loop over what this returns.
+
+    The call itself checks the input and gives the network fresh weights; no epoch runs before the first turn. Whenever
+    the caller has control (after each epoch, at the end, after an error or a break) the network holds the weights of
+    the lowest validation loss so far: those of the last epoch with ``is_best``.
 
     Rows that ``validation_mask`` marks serve stopping only: training never sees their labels. Without a mask,
-    ``validation_fraction`` of the labelled rows of each class is held out, where a class has more than one. Training
-    ends when the validation loss has not improved by ``tol`` for ``patience`` epochs (where all held-out labels are
-    right it falls for ever, by less and less); where nothing can be held out, after 200 epochs (or ``max_epochs`` if
-    that is fewer), with a warning. Whenever the caller has control (after each epoch, at the end, after an error) the
-    network holds the weights of the lowest validation loss so far.
+    ``validation_fraction`` of the labelled rows of each class is held out, rounded but at least one, where a class has
+    more than one. Training ends when the validation loss has not improved by ``tol`` for ``patience`` epochs (where all
+    held-out labels are right it falls for ever, by less and less); where nothing is held out, after 200 epochs, or
+    ``max_epochs`` if that is fewer, with a warning.
 
-    Input is checked at once, before the first epoch. The same ``random_state`` gives the same result.
+    The same ``random_state`` gives the same result.
     """
     dtype = network.perceptron.weight.dtype
     sparse = as_sparse_rows(features, dtype)
@@ -105,7 +108,7 @@ def train(
     else:
         validation = _checked_mask(validation_mask, labels)
     training = (labels != UNLABELLED) & ~validation
-    _check_training_labels(labels[training])
+    _check_training_labels(labels[training], network.perceptron.out_features)
     if not validation.any():
         max_epochs = min(max_epochs, EPOCHS_WITHOUT_VALIDATION)
         warnings.warn(
@@ -190,11 +193,11 @@ def _show(weights: list[torch.nn.Parameter], values: list[Tensor]) -> None:
 
 
 def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
-    labels = as_tensor(labels, "labels")
-    if labels.ndim != 1 or labels.is_floating_point():
+    remedy = "number the classes from 0 and write -1 where a row is unlabelled"
+    labels = as_tensor(labels, "labels", remedy)
+    if labels.ndim != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
         raise ValueError(
-            f"labels must be one integer a row, got shape {tuple(labels.shape)} of {labels.dtype}; "
-            "number the classes from 0 and write -1 where a row is unlabelled"
+            f"labels must be one integer a row, got shape {tuple(labels.shape)} of {labels.dtype}; {remedy}"
         )
     check_same_rows(len(labels), n_rows, "labels", "features")
     labels = labels.to(torch.int64)
@@ -203,6 +206,8 @@ def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
             f"labels must lie between -1 (unlabelled) and out_channels - 1 = {n_classes - 1}, got "
             f"{int(labels.min())} to {int(labels.max())}; number the classes from 0 or raise out_channels"
         )
+    if (labels != UNLABELLED).all():
+        warnings.warn("every row is labelled, so there is nothing to label; mark unlabelled rows by -1", stacklevel=3)
     return labels
 
 
@@ -223,7 +228,7 @@ def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
     return mask
 
 
-def _check_training_labels(labels: Tensor) -> None:
+def _check_training_labels(labels: Tensor, n_classes: int) -> None:
     if len(labels) == 0:
         raise ValueError(
             "training needs labelled rows, got none outside the validation set; label a few rows, or unmark some"
@@ -232,4 +237,11 @@ def _check_training_labels(labels: Tensor) -> None:
         raise ValueError(
             f"training needs at least 2 classes among its labelled rows, got only class {int(labels[0])}; "
             "label a row of another class"
+        )
+    missing = sorted(set(range(n_classes)) - set(labels.tolist()))
+    if missing:
+        warnings.warn(
+            f"no training label for class {', '.join(map(str, missing))}, so nothing will be predicted as it; label a "
+            "row of each class, or lower out_channels",
+            stacklevel=3,
         )

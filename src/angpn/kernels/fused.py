@@ -41,7 +41,7 @@ class Graph:
     """Some rows of S, or all, by their non-zero entries, see :mod:`angpn.kernels.rows`."""
 
     def __init__(self, chosen: Array, sizes: Array, columns: Array, weights: Array) -> None:
-        self.chosen = chosen  # (r,) the rows of the data it has, int64
+        self.chosen = chosen  # (r,) the rows of the data it has, int32
         self.sizes = sizes  # (r,) int32: entries in each row
         self.columns = columns  # (r, m) int32
         self.weights = weights  # (r, m)
@@ -61,14 +61,16 @@ class Graph:
     def pass_back(self, of_affinities: Array, inverse: Array, seen: Array, of_seen: Array) -> None:
         """Add what the affinities' gradients give the features of the other end."""
         ends, sources, places = self._transposed(len(seen))
-        parts = ends, self.chosen[sources], places, of_affinities.reshape(-1), inverse, seen.dtype.type(1)
+        if len(self.chosen) < len(seen):
+            sources = self.chosen[sources]
+        parts = ends, sources, places, of_affinities.reshape(-1), inverse, seen.dtype.type(1)
         over_rows(rows.gather_transposed_rows, len(seen), *parts, seen, of_seen)
 
     def _transposed(self, n: int) -> tuple[Array, Array, Array]:
         """By column: where its list ends, the rows of the graph it is an entry of, and where in the weights."""
         if self._lists is None:
             total = int(self.sizes.sum())
-            self._lists = np.empty(n, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
+            self._lists = np.empty(n, np.int32), np.empty(total, np.int32), np.empty(total, np.int32)
             rows.transpose(self.sizes, self.columns, *self._lists)
         return self._lists
 
@@ -95,7 +97,9 @@ def algorithm1_fused(hood: Neighborhood, features: Tensor, chosen: Tensor | None
     if chosen is not None and unpacked.direction != "directed":
         return algorithm1_fused(hood, features, **options)[chosen]
     everything = hood.all_rows
-    return _Algorithm1.apply(hood, unpacked, features, everything if chosen is None else chosen.numpy())
+    return _Algorithm1.apply(
+        hood, unpacked, features, everything if chosen is None else chosen.numpy().astype(np.int32)
+    )
 
 
 class _Algorithm1(torch.autograd.Function):
@@ -232,7 +236,11 @@ def _both_ways(graph: Graph, features: Array) -> Array:
 def _propagate_backward(step: Step, of_output: Array, of_inputs: Array, options: Options) -> None:
     """Add to the gradient of the inputs what Eq. (13) gives them for a constant graph."""
     alpha, graph = options.alpha, step.graph
-    of_inputs[graph.chosen] += of_inputs.dtype.type(1 - alpha) * of_output
+    kept = of_output * of_inputs.dtype.type(1 - alpha)
+    if len(graph.chosen) == len(of_inputs):
+        of_inputs += kept
+    else:
+        of_inputs[graph.chosen] += kept
     if step.scale is not None:
         of_inputs += step.scale * _both_ways(graph, alpha * step.scale * of_output)
     elif options.direction == "directed":

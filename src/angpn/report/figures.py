@@ -29,13 +29,14 @@ def fit_figure(
     truth: np.ndarray,  # (n,)
     given: np.ndarray,  # (n,) bool: rows whose label the method saw
     class_names: Sequence[str],
+    method: str,
 ) -> Figure:
     """Learning curves on the left; on the right the rows as a map, coloured by predicted class, mistakes marked."""
     figure = Figure(figsize=(13, 6.2), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2, width_ratios=[2, 3])
     _draw_curves(left, curves)
-    _draw_map(right, points, predicted, truth, given, class_names)
+    _draw_map(right, points, predicted, truth, given, class_names, method)
     return figure
 
 
@@ -55,7 +56,7 @@ def _draw_curves(axes, curves):  # type: ignore[no-untyped-def]
     axes.legend(frameon=False)
 
 
-def _draw_map(axes, points, predicted, truth, given, class_names):  # type: ignore[no-untyped-def]
+def _draw_map(axes, points, predicted, truth, given, class_names, method):  # type: ignore[no-untyped-def]
     for label, name in enumerate(class_names):
         rows = predicted == label
         colour = PALETTE[label % len(PALETTE)]
@@ -66,9 +67,9 @@ def _draw_map(axes, points, predicted, truth, given, class_names):  # type: igno
             box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": colour, "alpha": 0.85}
             axes.text(*at, name, color=INK, fontsize=13, fontweight="bold", ha="center", va="center", bbox=box)
     wrong = (predicted != truth) & ~given
-    axes.scatter(*points[wrong].T, s=42, marker="x", color=INK, linewidths=1.1)
+    axes.scatter(*points[wrong].T, s=26, marker="x", color=INK, linewidths=0.8)
     axes.set_title(
-        f"{len(points)} rows by predicted class: {int(given.sum())} labels given (ringed), "
+        f"{method}: {len(points)} rows by predicted class, {int(given.sum())} labels given (ringed), "
         f"{int(wrong.sum())} mistakes (crossed)"
     )
     axes.set_axis_off()

@@ -103,7 +103,7 @@ def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
         "binary k-NN": {"beta": 0.0, "rule": "knn"},
     }
     if scipy.sparse.issparse(x):
-        del options["to convergence"]  # on CoraML it does not settle within its 100 steps: hours
+        del options["to convergence"]  # up to 100 steps in every epoch: too long
     for label, option in options.items():
         scores, outside = [], []
         for split in range(SPLITS):

@@ -5,6 +5,12 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from hypothesis import settings
+
+# In CI the examples are the same every time: a red run means the code changed.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("local", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 @pytest.fixture

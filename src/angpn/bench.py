@@ -233,11 +233,13 @@ def gemm_rate() -> float:
 
 def epoch_flops(n: int, support: float) -> float:
     """Multiplications and additions that one epoch of ours cannot do without, given the mean size of a row of S."""
+    labelled = n // 10
+    rows = (T - 1) * n + labelled  # of S, over all steps: the last is for labelled rows only
     first = 2 * (2 * n * N_FEATURES * HIDDEN)  # forward, and the gradient of the weights
-    second = 3 * (2 * n * HIDDEN * HIDDEN) + 3 * (2 * n * HIDDEN * N_CLASSES)
-    graph = T * 2 * n * M * HIDDEN  # affinities
-    on_support = T * 2 * n * support * HIDDEN
-    return first + second + graph + on_support + 4 * on_support  # backward: S^T g, <g, h>, and both sides of F F^T
+    second = 3 * (2 * labelled * HIDDEN * (HIDDEN + N_CLASSES))
+    affinities = 2 * rows * M * HIDDEN
+    on_support = 2 * rows * support * HIDDEN  # S h forward; backward S^T g, <g, h> and both sides of F F^T
+    return first + second + affinities + 5 * on_support
 
 
 def _reset_peak() -> None:

@@ -81,7 +81,7 @@ def test_agrees_with_the_dense_backend(seed, shape, options, dtype):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10_000), options=VARIANTS, count=st.integers(1, 12))
+@given(seed=st.integers(0, 10_000), options=VARIANTS, count=st.sampled_from([1, 2, 7, 12, 29, 30]))
 def test_some_rows_are_those_rows_of_all(seed, options, count):
     features, hood, cotangent = problem(seed, 30, 4, 12, torch.float64)
     options = {"n_neighbors": 5} | options

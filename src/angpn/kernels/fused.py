@@ -91,15 +91,15 @@ def algorithm1_fused(hood: Neighborhood, features: Tensor, chosen: Tensor | None
     """F of :func:`angpn.anfp.algorithm1`, compiled; all its rows, or those ``chosen`` (distinct), (r, d).
 
     A row of the last step depends on no other row of that step, so with direction "directed" only the chosen ones are
-    computed. The other directions need the choices of all rows, and select at the end.
+    computed. The other directions need the choices of all rows, and select at the end; so does a choice of all rows,
+    since a graph with n rows has them in their order.
     """
     unpacked = Options(**options)
-    if chosen is not None and unpacked.direction != "directed":
+    if chosen is None:
+        return _Algorithm1.apply(hood, unpacked, features, hood.all_rows)
+    if unpacked.direction != "directed" or len(chosen) == hood.n_rows:
         return algorithm1_fused(hood, features, **options)[chosen]
-    everything = hood.all_rows
-    return _Algorithm1.apply(
-        hood, unpacked, features, everything if chosen is None else chosen.numpy().astype(np.int32)
-    )
+    return _Algorithm1.apply(hood, unpacked, features, chosen.numpy().astype(np.int32))
 
 
 class _Algorithm1(torch.autograd.Function):

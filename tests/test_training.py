@@ -68,10 +68,6 @@ def test_the_best_weights_are_in_place_after_every_epoch_and_stay_when_the_calle
         assert shown == pytest.approx(lowest, rel=1e-5)
         if epoch.number == 12:
             break
-    net.reset_parameters(torch.Generator().manual_seed(5))
-    fresh = net(features, hood)
-    epochs.close()  # a generator that is thrown away later does not touch the weights
-    assert_close(net(features, hood), fresh)
 
 
 def test_an_interrupt_inside_an_epoch_leaves_the_best_weights(blobs, monkeypatch):
@@ -213,11 +209,7 @@ def test_bad_input_is_refused_before_any_epoch(blobs, change, message):
 
 
 def test_labels_that_look_like_a_slip_are_warned_of(blobs):
-    features, hood, labels, truth = blobs
-    with pytest.warns(
-        UserWarning, match="every row is labelled, so there is nothing to label; mark unlabelled rows by -1"
-    ):
-        train(network(), features, hood, truth)
+    features, hood, labels, _ = blobs
     with pytest.warns(
         UserWarning, match="no training label for class 2, so nothing will be predicted as it; label a row"
     ):

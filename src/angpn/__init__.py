@@ -1,31 +1,36 @@
 """Semi-supervised classification when there is no graph: Adaptive Neighborhood Graph Propagation Networks.
 
+``ANGPNClassifier`` is the method as a scikit-learn estimator. Below it, for those who want the parts:
 ``project_simplex``, ``neighbor_graph``, ``propagate`` and ``solve_anfp`` are the paper's maths; ``ANGPNConv`` and
 ``ANGPN`` its layer and network; ``train`` its training; ``nearest_candidates`` and ``pairwise_distances`` make the
-distances it starts from; ``candidate_coverage`` says what its restriction to candidates cost. None of them rescales
-what it is given.
+distances it starts from; ``candidate_coverage`` says what its restriction to candidates cost. None of the parts
+rescales what it is given.
 """
 
 from angpn.anfp import ANFPResult, solve_anfp
 from angpn.coverage import Coverage, candidate_coverage
 from angpn.distances import nearest_candidates, pairwise_distances
+from angpn.estimator import ANGPNClassifier, Carrier
 from angpn.graph import neighbor_graph
 from angpn.layers import ANGPNConv
 from angpn.neighborhood import Neighborhood
 from angpn.network import ANGPN
 from angpn.propagation import propagate
 from angpn.simplex import project_simplex
-from angpn.training import Epoch, train
+from angpn.training import Epoch, Training, train
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ANGPN",
     "ANFPResult",
+    "ANGPNClassifier",
     "ANGPNConv",
+    "Carrier",
     "Coverage",
     "Epoch",
     "Neighborhood",
+    "Training",
     "candidate_coverage",
     "nearest_candidates",
     "neighbor_graph",

@@ -165,7 +165,7 @@ def _minimise_features(graph: Tensor, inputs: Tensor, beta: float, mu: float, it
 
 def unit_rows(features: Tensor) -> Tensor:
     """Rows at unit length; a row of no length (every unit dead) stays zero and has no gradient."""
-    squares = features.square().sum(dim=1, keepdim=True)
+    squares = features.square().sum(dim=-1, keepdim=True)
     alive = squares > 1e-12
     return features * torch.where(alive, torch.where(alive, squares, 1).rsqrt(), 0)
 

@@ -1,6 +1,5 @@
 """What the restriction to candidates costs: S solved over all rows, on a sample, beside S on the lists."""
 
-import copy
 import warnings
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ from angpn.anfp import unit_rows
 from angpn.checks import as_float_tensor, as_sparse_rows
 from angpn.distances import Metric, distances_from
 from angpn.graph import neighbor_weights, resolve_gamma
-from angpn.kernels.sparse import PropagatedSparse
 from angpn.layers import ANGPNConv
 from angpn.neighborhood import Neighborhood
 from angpn.network import ANGPN
@@ -33,6 +31,7 @@ def candidate_coverage(
     hood: Neighborhood,
     metric: Metric = "chord",
     *,
+    distances: Any = None,  # (n, n), if the metric is "precomputed"
     n_sample: int = 200,
     random_state: int = 0,
 ) -> Coverage:
@@ -45,9 +44,10 @@ def candidate_coverage(
     generator = torch.Generator().manual_seed(int(random_state))
     sample = torch.randperm(hood.n_rows, generator=generator)[: min(n_sample, hood.n_rows)]
     dtype = network.perceptron.weight.dtype
-    distances = distances_from(features, sample.numpy(), metric).to(dtype)
-    others = torch.isfinite(distances)
-    tied = distances.masked_fill(~others, -torch.inf).amax(dim=1) == distances.amin(dim=1)
+    given = features if metric != "precomputed" else distances
+    to_all = distances_from(given, sample.numpy(), metric).to(dtype)
+    others = torch.isfinite(to_all)
+    tied = to_all.masked_fill(~others, -torch.inf).amax(dim=1) == to_all.amin(dim=1)
     inputs = as_sparse_rows(features, dtype)
     if inputs is None:
         inputs = as_float_tensor(features, "features").to(dtype)
@@ -57,7 +57,7 @@ def candidate_coverage(
         moved: Tensor | float = 0.0  # what the layers before have changed in the sampled rows
         for conv in network.convs:
             assert isinstance(conv, ANGPNConv)
-            full = _full_rows(conv, inputs, hood, sample, distances)
+            full = _full_rows(conv, inputs, hood, sample, to_all)
             inside = full.gather(1, hood.indices[sample]).sum(dim=1) / full.sum(dim=1)
             outside.append((1 - inside).clamp(min=0))
             restricted = torch.zeros_like(full).scatter(1, hood.indices[sample], conv.graph(inputs, hood)[sample])
@@ -94,13 +94,7 @@ def _share(conv: ANGPNConv) -> float:
 def _full_rows(conv: ANGPNConv, inputs: Any, hood: Neighborhood, sample: Tensor, distances: Tensor) -> Tensor:  # (r, n)
     """The last S of Algorithm 1 in the sampled rows, with every other row as a candidate."""
     gamma = resolve_gamma(hood.distances.to(distances.dtype), conv.n_neighbors, conv.gamma)
-    seen = inputs
-    if conv.beta > 0 and conv.num_steps != 1:
-        before = copy.copy(conv)
-        before.num_steps = None if conv.num_steps is None else conv.num_steps - 1
-        seen = before.propagate(inputs, hood)
-        if isinstance(seen, PropagatedSparse):
-            seen = seen.multiplied()
+    seen = conv.after_steps(None if conv.num_steps is None else conv.num_steps - 1, inputs, hood)
     if isinstance(seen, Tensor):
         seen = unit_rows(seen) if conv.normalize else seen
         affinities = seen[sample] @ seen.T

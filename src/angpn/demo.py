@@ -12,8 +12,9 @@ from sklearn.preprocessing import normalize
 from sklearn.semi_supervised import LabelSpreading
 
 from angpn.distances import nearest_candidates
+from angpn.labels import UNLABELLED
 from angpn.network import ANGPN
-from angpn.training import UNLABELLED, Epoch, train
+from angpn.training import Epoch, train
 
 N_NEIGHBORS = 10
 N_CANDIDATES = 4 * N_NEIGHBORS

@@ -1,5 +1,6 @@
 """Pairwise distances D of Eq. (5): the full matrix, or each row's m nearest candidates."""
 
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -61,11 +62,15 @@ def nearest_candidates(
             "lower n_candidates or pass more data"
         )
     generator = torch.Generator().manual_seed(int(random_state))
+
+    def shuffles(count: int) -> Tensor:
+        return torch.rand(count, rows.n, generator=generator).argsort(dim=1)
+
     found = []
     for start, stop in rows.blocks():
         block = rows.distances(slice(start, stop))
         block[torch.arange(stop - start), torch.arange(start, stop)] = torch.inf
-        found.append(_nearest(block, n_candidates, generator))
+        found.append(_nearest(block, n_candidates, shuffles))
     indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
     if torch.isinf(distances).any():
         raise ValueError(
@@ -73,6 +78,72 @@ def nearest_candidates(
             f"{int(torch.isinf(distances).any(dim=1).nonzero()[0, 0])}; lower n_candidates"
         )
     return Neighborhood(indices, distances.to(rows.dtype))
+
+
+def neighbors_from_graph(
+    graph: Any,  # (n, n) sparse: the distances of each row to its nearest rows
+    n_neighbors: int,
+) -> Neighborhood:
+    """The candidates of a sparse graph of distances, as KNeighborsTransformer gives it.
+
+    Entries on the diagonal are dropped; zeros that the graph stores elsewhere are distances to equal rows. Every row
+    keeps as many candidates as the row with the fewest has.
+    """
+    graph = scipy.sparse.coo_array(graph)
+    if graph.shape[0] != graph.shape[1]:
+        raise ValueError(
+            f"a graph of distances must be square, a row and a column for each sample, got shape {graph.shape}; make "
+            "it on the rows of X"
+        )
+    other = graph.coords[0] != graph.coords[1]
+    rows, columns, values = graph.coords[0][other], graph.coords[1][other], graph.data[other]
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(
+            f"distances must be finite and >= 0, got {values[~(np.isfinite(values) & (values >= 0))][0]:g}; pass "
+            "distances, not similarities"
+        )
+    n = graph.shape[0]
+    counts = np.bincount(rows, minlength=n)
+    fewest = int(counts.min())
+    if fewest < n_neighbors + 1:
+        raise ValueError(
+            f"n_neighbors={n_neighbors} needs a graph with at least {n_neighbors + 1} other rows in every row, got "
+            f"{fewest} in row {int(counts.argmin())}; a graph by KNeighborsTransformer or NearestNeighbors may count "
+            f"the row itself: ask it for n_neighbors={n_neighbors + 2} or more, or lower n_neighbors here"
+        )
+    order = np.lexsort((values, rows))
+    starts = np.cumsum(counts) - counts
+    kept = order[starts[:, None] + np.arange(fewest)]
+    dtype = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
+    indices = torch.from_numpy(columns[kept].astype(np.int64))
+    return Neighborhood(indices, torch.from_numpy(values[kept].astype(dtype)))
+
+
+def nearest_fitted(
+    x: Any,  # (n, d) dense or sparse
+    queries: Any,  # (r, d) alike; (r, n) distances if precomputed
+    n_candidates: int,
+    metric: Metric = "chord",
+    *,
+    random_state: int = 0,
+) -> tuple[Tensor, Tensor]:  # (r, m) rows of x, and their distances, nearest first
+    """For each query the nearest rows of ``x``. What one query finds does not depend on the others.
+
+    Where rows tie for the last place, an order of the rows of ``x`` drawn from ``random_state`` decides.
+    """
+    if metric == "precomputed":
+        matrix = as_float_tensor(queries, "distances")
+        blocks: Iterator[Tensor] = iter([matrix.double()])
+        dtype = matrix.dtype
+    else:
+        rows = _Rows(x, metric, queries)
+        blocks = (rows.distances(slice(start, stop)) for start, stop in rows.blocks())
+        dtype = rows.dtype
+    generator = torch.Generator().manual_seed(int(random_state))
+    order = torch.randperm(x.shape[0], generator=generator)
+    found = [_nearest(block, n_candidates, lambda count: order.expand(count, -1)) for block in blocks]
+    indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return indices, distances.to(dtype)
 
 
 def distances_from(
@@ -87,12 +158,15 @@ def distances_from(
     return distances.to(rows.dtype)
 
 
-def _nearest(block: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Columns and values of the ``count`` smallest entries of each row, smallest first, ties shuffled."""
+def _nearest(block: Tensor, count: int, shuffles: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
+    """Columns and values of the ``count`` smallest entries of each row, smallest first.
+
+    Ties for the last place are decided by ``shuffles``, which gives an order of the columns for each of some rows.
+    """
     values, indices = block.topk(count, largest=False)
     rows = ((block <= values[:, -1:]).sum(dim=1) > count).nonzero().squeeze(1)  # a tie for the last place
     if len(rows):
-        shuffle = torch.rand(len(rows), block.shape[1], generator=generator).argsort(dim=1)
+        shuffle = shuffles(len(rows))
         order = block[rows].gather(1, shuffle).argsort(dim=1, stable=True)[:, :count]
         indices[rows] = shuffle.gather(1, order)
         values[rows] = block[rows].gather(1, indices[rows])
@@ -100,63 +174,66 @@ def _nearest(block: Tensor, count: int, generator: torch.Generator) -> tuple[Ten
 
 
 class _Rows:
-    """Distances from a block of rows to all rows, computed in float64 whatever the input."""
+    """Distances from a block of queries (by default of the rows themselves) to all rows, computed in float64."""
 
-    def __init__(self, x: Any, metric: Metric) -> None:
+    def __init__(self, x: Any, metric: Metric, queries: Any = None) -> None:
         check_choice(metric, "metric", get_args(Metric))
         self.metric = metric
         self.x, self.dtype = _as_float64(x)
+        self.n: int = self.x.shape[0]
         if metric == "precomputed":
             if isinstance(self.x, scipy.sparse.csr_array):
                 raise ValueError(
                     "precomputed distances must be a dense (n, n) matrix, got a sparse one; call toarray()"
                 )
             check_distances(self.x)
-        else:
-            if self._sparse:
-                sums = torch.from_numpy(self.x.sum(axis=1)[:, None])
-                check_finite(sums, "x")  # finite if the entries are, and it knows its row
-            else:
-                check_finite(self.x, "x")
-                if metric != "chord":
-                    # Distances do not see a common offset, but the squares they are computed from drown in it.
-                    self.x = self.x - self.x.mean(dim=0)
-            self.squares = self._row_squares()
-            if metric == "chord":
-                self._scale_rows(torch.where(self.squares > 0, self.squares, 1).rsqrt())
-        self.n: int = self.x.shape[0]
-
-    @property
-    def _sparse(self) -> bool:
-        return isinstance(self.x, scipy.sparse.csr_array)
+            self.queries = self.x
+            return
+        _check_finite_rows(self.x)
+        # Distances do not see a common offset, but the squares they are computed from drown in it.
+        offset = 0.0 if metric == "chord" or not isinstance(self.x, Tensor) else self.x.mean(dim=0)
+        self.x, self.squares = _prepared(self.x, metric, offset)
+        self.queries, self.query_squares = self.x, self.squares
+        if queries is not None:
+            self.queries = _as_float64(queries)[0]
+            _check_finite_rows(self.queries)
+            self.queries, self.query_squares = _prepared(self.queries, metric, offset)
 
     def blocks(self) -> list[tuple[int, int]]:
-        size = max(1, _BLOCK_BYTES // (8 * self.n))
-        return [(start, min(start + size, self.n)) for start in range(0, self.n, size)]
+        size, count = max(1, _BLOCK_BYTES // (8 * self.n)), self.queries.shape[0]
+        return [(start, min(start + size, count)) for start in range(0, count, size)]
 
     def distances(self, rows: slice | np.ndarray[Any, Any]) -> Tensor:  # (r, n)
         if self.metric == "precomputed":
-            return self.x[rows].clone()
-        if self._sparse:
-            gram = torch.from_numpy((self.x[rows] @ self.x.T).toarray())
-        else:
-            gram = self.x[rows] @ self.x.T
-        scale = 2.0 if self.metric == "chord" else self.squares[rows, None] + self.squares
+            return self.queries[rows].clone()
+        product = self.queries[rows] @ self.x.T
+        gram = product if isinstance(product, Tensor) else torch.from_numpy(product.toarray())
+        scale = 2.0 if self.metric == "chord" else self.query_squares[rows, None] + self.squares
         squared = scale - 2 * gram
         # What the subtraction leaves of equal rows is rounding: let duplicates tie at zero.
         squared = torch.where(squared > _ROUNDING * scale, squared, 0)
         return squared if self.metric == "sqeuclidean" else squared.sqrt()
 
-    def _row_squares(self) -> Tensor:
-        if self._sparse:
-            return torch.from_numpy(np.asarray(self.x.multiply(self.x).sum(axis=1), dtype=np.float64).ravel())
-        return self.x.square().sum(dim=1)
 
-    def _scale_rows(self, scale: Tensor) -> None:
-        if self._sparse:
-            self.x = scipy.sparse.csr_array(scipy.sparse.diags_array(scale.numpy()) @ self.x)
+def _prepared(x: Any, metric: Metric, offset: Any) -> tuple[Any, Tensor]:
+    """Rows as their products need them, and their squared lengths before scaling."""
+    if isinstance(x, Tensor):
+        x = x - offset
+        squares = x.square().sum(dim=1)
+    else:
+        squares = torch.from_numpy(np.asarray(x.multiply(x).sum(axis=1), dtype=np.float64).ravel())
+    if metric == "chord":
+        scale = torch.where(squares > 0, squares, 1).rsqrt()
+        if isinstance(x, Tensor):
+            x = x * scale[:, None]
         else:
-            self.x = self.x * scale[:, None]
+            x = scipy.sparse.csr_array(scipy.sparse.diags_array(scale.numpy()) @ x)
+    return x, squares
+
+
+def _check_finite_rows(x: Any) -> None:
+    # A sparse row's sum is finite if its entries are, and it knows its row.
+    check_finite(x if isinstance(x, Tensor) else torch.from_numpy(x.sum(axis=1)[:, None]), "x")
 
 
 def _as_float64(x: Any) -> tuple[Any, torch.dtype]:

@@ -105,6 +105,7 @@ def resolve_gamma(
     distances: Tensor,  # (n, m) of each row to its candidates
     n_neighbors: int,
     gamma: Gamma,
+    fitted: Tensor | None = None,  # (n', m) the distances whose mean counts; these by default
 ) -> Tensor:  # () or (n, 1)
     r"""The number, or one for each row, that ``gamma`` stands for on these distances.
 
@@ -117,12 +118,16 @@ def resolve_gamma(
     """
     if not isinstance(gamma, str):
         return torch.as_tensor(gamma, dtype=distances.dtype, device=distances.device)
-    nearest = distances.topk(n_neighbors + 1, dim=1, largest=False).values
-    own = (nearest[:, -1:] - nearest[:, :-1]).sum(dim=1, keepdim=True) / 2  # differences: ties give exactly zero
-    mean = own.mean()
+    own = _own_gamma(distances, n_neighbors)
+    mean = own.mean() if fitted is None else _own_gamma(fitted, n_neighbors).mean()
     if mean <= 0:  # every row ties, so at beta = 0 any gamma gives the same graph
         mean = torch.ones_like(mean)
     return mean if gamma == "auto" else torch.where(own > _TIED * mean, own, mean)
+
+
+def _own_gamma(distances: Tensor, n_neighbors: int) -> Tensor:  # (n, 1)
+    nearest = distances.topk(n_neighbors + 1, dim=1, largest=False).values
+    return (nearest[:, -1:] - nearest[:, :-1]).sum(dim=1, keepdim=True) / 2  # differences: ties give exactly zero
 
 
 def check_graph_options(*, n_neighbors: int, beta: float, gamma: Any, rule: Any) -> None:

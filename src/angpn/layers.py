@@ -1,5 +1,6 @@
 """The hidden propagation layer of ANGPN, Eq. (12)."""
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
@@ -86,7 +87,7 @@ class ANGPNConv(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Glorot initialisation."""
-        nn.init.xavier_uniform_(self.weight, generator=generator)
+        glorot_(self.weight, generator)
 
     def propagate(
         self,
@@ -105,6 +106,24 @@ class ANGPNConv(nn.Module):
             return algorithm1_fused(hood, features, rows, **self._options)
         propagated = algorithm1(hood, features, **self._options)[0]
         return propagated if rows is None else propagated[rows]
+
+    def after_steps(
+        self,
+        num_steps: int | None,
+        features: Tensor | scipy.sparse.csr_array,
+        distances: Tensor | Neighborhood | DenseNeighborhood,
+    ) -> Tensor | scipy.sparse.csr_array:
+        """F after another number of steps of Algorithm 1: H itself after 0, the settled F for None."""
+        if num_steps == 0 or self.beta == 0:
+            return features
+        propagated = self.with_steps(num_steps).propagate(features, distances)
+        return propagated.multiplied() if isinstance(propagated, PropagatedSparse) else propagated
+
+    def with_steps(self, num_steps: int | None) -> "ANGPNConv":
+        """The same layer, with the same weights, for another number of steps."""
+        other = copy.copy(self)
+        other.num_steps = num_steps
+        return other
 
     def graph(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The S that Algorithm 1 ends with: its weights on the candidates, (n, m), or (n, n) for a full matrix."""
@@ -180,3 +199,10 @@ class ANGPNConv(nn.Module):
             f"{self.in_channels}, {self.out_channels}, n_neighbors={self.n_neighbors}, "
             f"alpha={self.alpha}, beta={self.beta}, num_steps={self.num_steps}"
         )
+
+
+def glorot_(weight: Tensor, generator: torch.Generator | None) -> None:
+    """Glorot's uniform initialisation, drawn on the CPU whatever the device, so that one seed means one result."""
+    drawn = nn.init.xavier_uniform_(torch.empty(weight.shape, dtype=weight.dtype), generator=generator)
+    with torch.no_grad():
+        weight.copy_(drawn)

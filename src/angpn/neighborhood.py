@@ -41,6 +41,10 @@ class DenseNeighborhood:
         check_distances(distances)
         return cls(distances.clone().fill_diagonal_(torch.inf))
 
+    def to(self, *args: Any, **kwargs: Any) -> "DenseNeighborhood":
+        """As :meth:`torch.Tensor.to`."""
+        return DenseNeighborhood(self.distances.to(*args, **kwargs))
+
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
@@ -78,6 +82,9 @@ class Neighborhood:
     def __post_init__(self) -> None:
         _check_lists(self.indices, self.distances)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Neighborhood, (self.indices, self.distances)  # what was worked out from the lists is left behind
+
     @property
     def n_rows(self) -> int:
         """How many rows there are."""
@@ -109,6 +116,15 @@ class Neighborhood:
         """S as an (n, n) matrix."""
         return weights.new_zeros(self.n_rows, self.n_rows).scatter(1, self.indices, weights)
 
+    def to_csr(self, weights: Tensor) -> scipy.sparse.csr_array:
+        """S as a sparse matrix, without its zeros."""
+        n, m = self.indices.shape
+        # Copies, since scipy drops zeros and sorts columns in place.
+        parts = weights.cpu().numpy().flatten(), self.indices.cpu().numpy().flatten(), np.arange(0, n * m + 1, m)
+        graph = scipy.sparse.csr_array(parts, shape=(n, n))
+        graph.eliminate_zeros()
+        return graph
+
     def to_dense(self) -> DenseNeighborhood:
         """The same candidates as an (n, n) matrix, infinite where a pair is not on a list."""
         matrix = torch.full((self.n_rows, self.n_rows), torch.inf).to(self.distances)
@@ -117,6 +133,8 @@ class Neighborhood:
     def to(self, *args: Any, **kwargs: Any) -> "Neighborhood":
         """As :meth:`torch.Tensor.to`: another device, or another dtype of the distances."""
         distances = self.distances.to(*args, **kwargs)
+        if distances is self.distances:
+            return self  # with all that was worked out from it
         return Neighborhood(self.indices.to(distances.device), distances)
 
     def locality_order(self) -> Tensor:  # (n,)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from angpn.kernels.sparse import PropagatedSparse
-from angpn.layers import ANGPNConv
+from angpn.layers import ANGPNConv, glorot_
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 
 
@@ -24,6 +24,7 @@ class ANGPN(nn.Module):
         num_layers: number of hidden layers; follows from ``hidden_channels`` when that is a sequence, else 2.
         normalize_hidden: let the graphs of the hidden layers see rows of unit length. Without it F F^T grows as
             training goes on, until the distances no longer count. The first layer takes X as it comes.
+        dropout: share of a hidden layer's numbers that an epoch of training leaves out.
         conv_options: what :class:`~angpn.ANGPNConv` takes beside its widths and ``normalize`` (``n_neighbors``,
             ``alpha``, ``beta``, ...).
     """
@@ -36,6 +37,7 @@ class ANGPN(nn.Module):
         num_layers: int | None = None,
         *,
         normalize_hidden: bool = False,
+        dropout: float = 0.0,
         **conv_options: Any,
     ) -> None:
         super().__init__()
@@ -46,6 +48,18 @@ class ANGPN(nn.Module):
             raise ValueError(
                 f"out_channels must be at least 2 classes, got {out_channels}; it is the number of classes"
             )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {dropout}; 0 leaves nothing out")
+        self.dropout = dropout
+        # What the constructor would take to make this network again.
+        self.config = {
+            "in_channels": in_channels,
+            "hidden_channels": widths,
+            "out_channels": out_channels,
+            "normalize_hidden": normalize_hidden,
+            "dropout": dropout,
+            **conv_options,
+        }
         self.convs = nn.ModuleList(
             ANGPNConv(before, after, normalize=normalize_hidden and depth > 0, **conv_options)
             for depth, (before, after) in enumerate(zip([in_channels, *widths], widths, strict=False))
@@ -58,7 +72,7 @@ class ANGPN(nn.Module):
         for conv in self.convs:
             assert isinstance(conv, ANGPNConv)
             conv.reset_parameters(generator)
-        nn.init.xavier_uniform_(self.perceptron.weight, generator=generator)
+        glorot_(self.perceptron.weight, generator)
 
     def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The logits H^(K), (n, out_channels)."""
@@ -76,9 +90,13 @@ class ANGPN(nn.Module):
         propagated: Tensor | PropagatedSparse,
         distances: Tensor | Neighborhood | DenseNeighborhood,
         rows: Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The logits from the propagated input of the first layer: all, or those of some rows, which is less work."""
-        return self.perceptron(self._hidden(propagated, as_neighborhood(distances), rows)[-1])
+        """The logits from the propagated input of the first layer: all, or those of some rows, which is less work.
+
+        In training mode ``generator`` decides what dropout leaves out.
+        """
+        return self.perceptron(self._hidden(propagated, as_neighborhood(distances), rows, generator)[-1])
 
     def embed(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The last hidden layer H^(K-1)."""
@@ -100,6 +118,7 @@ class ANGPN(nn.Module):
         propagated: Tensor | PropagatedSparse,
         hood: Neighborhood | DenseNeighborhood,
         rows: Tensor | None = None,
+        generator: torch.Generator | None = None,
     ) -> list[Tensor]:
         """H^(1) to H^(K-1), the last of them in these rows only."""
         last = len(self.convs) - 1
@@ -111,8 +130,15 @@ class ANGPN(nn.Module):
                 propagated = conv.propagate(hidden[-1], hood, wanted)
             elif wanted is not None:
                 propagated = propagated[wanted]
-            hidden.append(conv.transform(propagated))
+            hidden.append(self._dropped(conv.transform(propagated), generator))
         return hidden
+
+    def _dropped(self, hidden: Tensor, generator: torch.Generator | None) -> Tensor:
+        if self.dropout == 0 or not self.training:
+            return hidden
+        # Drawn on the CPU whatever the device, so that one seed means one result.
+        kept = torch.rand(hidden.shape, generator=generator, dtype=hidden.dtype) >= self.dropout
+        return hidden * kept.to(hidden.device) / (1 - self.dropout)
 
 
 def _widths(hidden_channels: int | Sequence[int], num_layers: int | None) -> list[int]:

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from angpn.checks import as_float_tensor, as_sparse_rows, as_tensor, check_finite, check_same_rows
 from angpn.kernels.sparse import PropagatedSparse
+from angpn.labels import UNLABELLED
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network import ANGPN
 
-UNLABELLED = -1
 EPOCHS_WITHOUT_VALIDATION = 200
 
 
@@ -30,12 +30,16 @@ def semi_supervised_loss(
     logits: Tensor,  # (n, c)
     labels: Tensor,  # (n,) int64
     mask: Tensor,  # (n,) bool: the labelled rows L
+    weights: Tensor | None = None,  # (n,) how much each row counts, all alike by default
 ) -> Tensor:  # ()
     r"""Eq. (15) as a mean over the labelled rows, so that its scale does not depend on how many there are.
 
-    .. math:: - \tfrac{1}{|L|} \sum_{i \in L} \sum_j Y_{ij} \ln Z_{ij}
+    .. math:: - \tfrac{1}{\sum_{i \in L} w_i} \sum_{i \in L} w_i \sum_j Y_{ij} \ln Z_{ij}
     """
-    return torch.nn.functional.cross_entropy(logits[mask], labels[mask])
+    if weights is None:
+        return torch.nn.functional.cross_entropy(logits[mask], labels[mask])
+    losses = torch.nn.functional.cross_entropy(logits[mask], labels[mask], reduction="none")
+    return (weights[mask] * losses).sum() / weights[mask].sum()
 
 
 def hold_out(
@@ -62,18 +66,21 @@ def train(
     *,
     validation_mask: Any = None,  # (n,) bool
     validation_fraction: float = 0.05,
+    sample_weight: Any = None,  # (n,) how much each labelled row counts in the losses
     learning_rate: float = 0.005,
     weight_decay: float = 0.0,
     max_epochs: int = 10_000,
     patience: int = 100,
     tol: float = 1e-4,
+    warm_start: bool = False,
     random_state: int = 0,
-) -> Iterator[Epoch]:
+) -> "Training":
     """Train ``network`` in place, an epoch for each turn of the loop over what this returns.
 
-    The call itself checks the input and gives the network fresh weights; no epoch runs before the first turn. Whenever
-    the caller has control (after each epoch, at the end, after an error or a break) the network holds the weights of
-    the lowest validation loss so far: those of the last epoch with ``is_best``.
+    The call itself checks the input and gives the network fresh weights (unless ``warm_start``); no epoch runs before
+    the first turn. Whenever the caller has control (after each epoch, at the end, after an error or a break) the
+    network is ready for use with the weights of the lowest validation loss so far: those of the last epoch with
+    ``is_best``.
 
     Rows that ``validation_mask`` marks serve stopping only: training never sees their labels. Without a mask,
     ``validation_fraction`` of the labelled rows of each class is held out, rounded but at least one, where a class has
@@ -83,16 +90,17 @@ def train(
 
     The same ``random_state`` gives the same result.
     """
-    dtype = network.perceptron.weight.dtype
+    dtype, device = network.perceptron.weight.dtype, network.perceptron.weight.device
     sparse = as_sparse_rows(features, dtype)
     if sparse is None:
-        features = as_float_tensor(features, "features").to(dtype)
+        features = as_float_tensor(features, "features").to(device, dtype)
         check_finite(features, "features")
     else:
         features = sparse
-    hood = as_neighborhood(distances)
+    hood = as_neighborhood(distances).to(device)
     check_same_rows(features.shape[0], hood.n_rows, "features", "distances")
     labels = _checked_labels(labels, features.shape[0], network.perceptron.out_features)
+    weights = _checked_weights(sample_weight, labels, dtype)
     if max_epochs < 1 or patience < 1:
         raise ValueError(
             f"max_epochs and patience must be at least 1, got {max_epochs} and {patience}; "
@@ -109,6 +117,10 @@ def train(
         validation = _checked_mask(validation_mask, labels)
     training = (labels != UNLABELLED) & ~validation
     _check_training_labels(labels[training], network.perceptron.out_features)
+    if weights is not None and not weights[training].any():
+        raise ValueError(
+            "sample_weight must not be zero for every row that is trained on, got only zero; raise a few weights"
+        )
     if not validation.any():
         max_epochs = min(max_epochs, EPOCHS_WITHOUT_VALIDATION)
         warnings.warn(
@@ -118,15 +130,25 @@ def train(
         )
     with torch.no_grad():
         propagated = network.propagate_input(features, hood)
-    if isinstance(hood, Neighborhood):
+    if isinstance(hood, Neighborhood) and device.type == "cpu":
         order = hood.locality_order()
         hood, propagated = hood.reordered(order), propagated[order]
         labels, training, validation = labels[order], training[order], validation[order]
-    network.reset_parameters(generator)
-    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True)
+        weights = None if weights is None else weights[order]
+    if not warm_start:
+        network.reset_parameters(generator)
     rows = (training | validation).nonzero().squeeze(1)
-    task = _Task(propagated, hood, rows, labels[rows], training[rows], validation[rows])
-    return _epochs(network, optimizer, task, max_epochs, patience, tol)
+    task = _Task(
+        propagated,
+        hood,
+        rows.to(device),
+        labels[rows].to(device),
+        training[rows].to(device),
+        validation[rows].to(device),
+        None if weights is None else weights[rows].to(device),
+    )
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True)
+    return Training(network, optimizer, task, generator, max_epochs=max_epochs, patience=patience, tol=tol)
 
 
 class _Task(NamedTuple):
@@ -138,52 +160,115 @@ class _Task(NamedTuple):
     labels: Tensor
     training: Tensor  # bool
     validation: Tensor  # bool
+    weights: Tensor | None
 
 
-def _epochs(
-    network: ANGPN, optimizer: torch.optim.Optimizer, task: _Task, max_epochs: int, patience: int, tol: float
-) -> Iterator[Epoch]:
-    weights = list(network.parameters())
-    live = [weight.data for weight in weights]
-    best = live  # what the network shows between epochs
-    best_loss = float("inf")
-    last_loss, last_number = float("inf"), 0  # of the last improvement that counts
-    try:
-        for number in range(1, max_epochs + 1):
-            _show(weights, live)
-            logits = network.classify(task.propagated, task.hood, task.rows)
-            loss = semi_supervised_loss(logits, task.labels, task.training)
-            if not torch.isfinite(loss):
-                raise ValueError(
-                    f"the loss became {loss.item()} in epoch {number}, it must be finite; lower learning_rate, pass "
-                    "features of unit length, or use normalize_hidden=True and rule='simplex'"
-                )
-            validation_loss = validation_accuracy = None
-            is_best = False
-            if task.validation.any():
-                # The figures of the weights that made these logits: nothing is computed a second time.
-                seen = logits.detach()
-                validation_loss = float(semi_supervised_loss(seen, task.labels, task.validation))
-                hits = seen[task.validation].argmax(dim=1) == task.labels[task.validation]
-                validation_accuracy = float(hits.double().mean())
-                is_best = validation_loss < best_loss
-                if is_best:
-                    best_loss = validation_loss
-                    best = [weight.clone() for weight in live]  # a copy: the live ones change in place
-                if best_loss < last_loss - tol:
-                    last_loss, last_number = best_loss, number
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            _show(weights, best)
-            yield Epoch(number, loss.item(), validation_loss, validation_accuracy, is_best)
-            if validation_loss is not None and number - last_number >= patience:
-                break
-    except GeneratorExit:
-        raise  # the best weights are in place whenever the caller has control
-    except BaseException:
-        _show(weights, best)
-        raise
+class Training(Iterator[Epoch]):
+    """The loop over the epochs, as :func:`train` returns it.
+
+    It can be saved between two epochs and taken up again: ``load_state_dict`` on the result of the same call of
+    :func:`train` goes on as if there had been no break, to the last bit.
+    """
+
+    def __init__(
+        self,
+        network: ANGPN,
+        optimizer: torch.optim.Adam,
+        task: _Task,
+        generator: torch.Generator,
+        *,
+        max_epochs: int,
+        patience: int,
+        tol: float,
+    ) -> None:
+        self._network, self._optimizer, self._task, self._generator = network, optimizer, task, generator
+        self._max_epochs, self._patience, self._tol = max_epochs, patience, tol
+        self._weights = list(network.parameters())
+        self._live = [weight.data for weight in self._weights]
+        self._best = self._live  # what the network shows between epochs
+        self._number = 0
+        self._best_loss = float("inf")
+        self._counted_loss, self._counted_number = float("inf"), 0  # of the last improvement that counts
+        network.eval()
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch that will be the last if the validation loss does not improve any more."""
+        if not self._task.validation.any():
+            return self._max_epochs
+        return min(self._max_epochs, max(self._counted_number, 1) + self._patience)
+
+    def __next__(self) -> Epoch:
+        if self._number >= self.last_epoch:
+            raise StopIteration
+        _show(self._weights, self._live)
+        try:
+            epoch = self._epoch(self._number + 1)
+        finally:  # an interrupt too leaves the best weights
+            _show(self._weights, self._best)
+            self._network.eval()
+        self._number = epoch.number
+        return epoch
+
+    def _epoch(self, number: int) -> Epoch:
+        network, task = self._network, self._task
+        network.train()
+        logits = network.classify(task.propagated, task.hood, task.rows, self._generator)
+        loss = semi_supervised_loss(logits, task.labels, task.training, task.weights)
+        if not torch.isfinite(loss):
+            raise ValueError(
+                f"the loss became {loss.item()} in epoch {number}, it must be finite; lower learning_rate, pass "
+                "features of unit length, or use normalize_hidden=True and rule='simplex'"
+            )
+        validation_loss = validation_accuracy = None
+        is_best = False
+        if task.validation.any():
+            validation_loss, validation_accuracy = self._validate(logits.detach())
+            is_best = validation_loss < self._best_loss
+            if is_best:
+                self._best_loss = validation_loss
+                self._best = [weight.clone() for weight in self._live]  # a copy: the live ones change in place
+            if self._best_loss < self._counted_loss - self._tol:
+                self._counted_loss, self._counted_number = self._best_loss, number
+        self._optimizer.zero_grad()
+        loss.backward()
+        self._optimizer.step()
+        return Epoch(number, loss.item(), validation_loss, validation_accuracy, is_best)
+
+    def _validate(self, logits: Tensor) -> tuple[float, float]:
+        """Loss and accuracy on the held-out labels, of the weights that made these logits."""
+        network, task = self._network, self._task
+        if network.dropout > 0:  # without it nothing is computed a second time
+            network.eval()
+            with torch.no_grad():
+                logits = network.classify(task.propagated, task.hood, task.rows)
+        hits = logits[task.validation].argmax(dim=1) == task.labels[task.validation]
+        loss = semi_supervised_loss(logits, task.labels, task.validation, task.weights)
+        return float(loss), float(hits.double().mean())
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All that the next epoch depends on beside what :func:`train` was given."""
+        state = {"generator": self._generator.get_state()}
+        progress = self._number, self._best_loss, self._counted_loss, self._counted_number
+        state["progress"] = torch.tensor(progress, dtype=torch.float64)
+        for place, (weight, live, best) in enumerate(zip(self._weights, self._live, self._best, strict=True)):
+            state[f"live.{place}"], state[f"best.{place}"] = live.clone(), best.clone()
+            for name, value in self._optimizer.state[weight].items():
+                state[f"adam.{place}.{name}"] = value.clone()
+        return state
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from a :meth:`state_dict`."""
+        number, self._best_loss, self._counted_loss, counted_number = state["progress"].tolist()
+        self._number, self._counted_number = int(number), int(counted_number)
+        self._generator.set_state(state["generator"])
+        self._best = [state[f"best.{place}"].to(weight) for place, weight in enumerate(self._live)]
+        for place, (weight, live) in enumerate(zip(self._weights, self._live, strict=True)):
+            live.copy_(state[f"live.{place}"])
+            prefix = f"adam.{place}."
+            moments = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+            self._optimizer.state[weight] = {name: value.to(live.device).clone() for name, value in moments.items()}
+        _show(self._weights, self._best)
 
 
 def _show(weights: list[torch.nn.Parameter], values: list[Tensor]) -> None:
@@ -200,15 +285,26 @@ def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
             f"labels must be one integer a row, got shape {tuple(labels.shape)} of {labels.dtype}; {remedy}"
         )
     check_same_rows(len(labels), n_rows, "labels", "features")
-    labels = labels.to(torch.int64)
+    labels = labels.cpu().to(torch.int64)
     if labels.min() < UNLABELLED or labels.max() >= n_classes:
         raise ValueError(
             f"labels must lie between -1 (unlabelled) and out_channels - 1 = {n_classes - 1}, got "
             f"{int(labels.min())} to {int(labels.max())}; number the classes from 0 or raise out_channels"
         )
-    if (labels != UNLABELLED).all():
-        warnings.warn("every row is labelled, so there is nothing to label; mark unlabelled rows by -1", stacklevel=3)
     return labels
+
+
+def _checked_weights(weights: Any, labels: Tensor, dtype: torch.dtype) -> Tensor | None:
+    if weights is None:
+        return None
+    weights = as_tensor(weights, "sample_weight").cpu().to(dtype)
+    if weights.ndim != 1 or not (torch.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(
+            f"sample_weight must be one finite number >= 0 a row, got shape {tuple(weights.shape)} from "
+            f"{weights.min().item():g} to {weights.max().item():g}; correct the weights"
+        )
+    check_same_rows(len(weights), len(labels), "sample_weight", "labels")
+    return weights
 
 
 def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
@@ -218,6 +314,7 @@ def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
             f"validation_mask must be one bool a row, got shape {tuple(mask.shape)} of {mask.dtype}; "
             "mark validation rows True"
         )
+    mask = mask.cpu()
     check_same_rows(len(mask), len(labels), "validation_mask", "labels")
     unlabelled = int((mask & (labels == UNLABELLED)).sum())
     if unlabelled:

@@ -69,7 +69,7 @@ def propagate_sparse(hood: Neighborhood, features: scipy.sparse.csr_array, **opt
     """F of :func:`angpn.anfp.algorithm1` for sparse features."""
     alpha, direction = options["alpha"], options["direction"]
     weights = graph_sparse(hood, features, **options)
-    return PropagatedSparse(_mixing(hood, weights, alpha, direction), features)
+    return PropagatedSparse(mixing_matrix(hood.to_csr(weights), alpha, direction), features)
 
 
 def graph_sparse(hood: Neighborhood, features: scipy.sparse.csr_array, **options: Any) -> Tensor:  # (n, m)
@@ -87,7 +87,7 @@ def graph_sparse(hood: Neighborhood, features: scipy.sparse.csr_array, **options
         if number == limit:
             break
         previous = propagated
-        propagated = scipy.sparse.csr_array(_mixing(hood, weights, o.alpha, o.direction) @ features)
+        propagated = scipy.sparse.csr_array(mixing_matrix(hood.to_csr(weights), o.alpha, o.direction) @ features)
         if o.num_steps is None and abs(propagated - previous).max() <= o.tol * abs(propagated).max():
             break
     return weights
@@ -106,14 +106,9 @@ def _affinities(hood: Neighborhood, features: scipy.sparse.csr_array, normalize:
     return torch.from_numpy(out)
 
 
-def _mixing(hood: Neighborhood, weights: Tensor, alpha: float, direction: str) -> scipy.sparse.csr_array:
-    """P = alpha A + (1 - alpha) I."""
-    n, m = hood.indices.shape
-    values = weights.numpy()
-    # Copies, since scipy drops zeros and sorts columns in place.
-    parts = values.flatten(), hood.indices.numpy().flatten(), np.arange(0, n * m + 1, m)
-    graph = scipy.sparse.csr_array(parts, shape=(n, n))
-    graph.eliminate_zeros()
+def mixing_matrix(graph: scipy.sparse.csr_array, alpha: float, direction: str) -> scipy.sparse.csr_array:
+    """P = alpha A + (1 - alpha) I, with A the S of :meth:`Neighborhood.to_csr` or made from it and its transpose."""
+    dtype = graph.dtype
     if direction != "directed":
         graph = graph + graph.T
         if direction == "normalized":
@@ -122,4 +117,4 @@ def _mixing(hood: Neighborhood, weights: Tensor, alpha: float, direction: str) -
             graph = scale @ graph @ scale
         else:
             graph = graph / 2
-    return scipy.sparse.csr_array(alpha * graph + (1 - alpha) * scipy.sparse.eye_array(n), dtype=values.dtype)
+    return scipy.sparse.csr_array(alpha * graph + (1 - alpha) * scipy.sparse.eye_array(graph.shape[0]), dtype=dtype)

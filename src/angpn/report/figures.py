@@ -1,7 +1,5 @@
 """Pictures of a fit. matplotlib is imported here and nowhere else, without a display."""
 
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from sklearn.manifold import TSNE
 
+from angpn.files import replacing
 from angpn.training import Epoch
 
 # Paul Tol's muted scheme and grey: ten hues that colour-blind readers can tell apart.
@@ -77,12 +76,5 @@ def _draw_map(axes, points, predicted, truth, given, class_names, method):  # ty
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a PNG under a temporary name, then rename: an interrupted run leaves no half picture."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".png")
-    os.close(handle)
-    try:
+    with replacing(path) as temporary:
         figure.savefig(temporary, dpi=110)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

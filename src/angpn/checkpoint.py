@@ -1,0 +1,89 @@
+"""A fit that can be taken up again after the process was killed."""
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+
+from angpn.container import Contents, read_contents, write_contents
+from angpn.training import Epoch, Training
+
+SECONDS_BETWEEN_SAVES = 1.0
+
+
+class Checkpoint:
+    """The file that a fit keeps of where it is; does nothing where there is no path."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, *, resume: bool, problem: Mapping[str, Any]) -> None:
+        if resume and path is None:
+            raise ValueError("resume=True needs the checkpoint to take up, got checkpoint=None; name its file")
+        self._path, self._saved_at = path, -float("inf")
+        self._fingerprint = None if path is None else _fingerprint(problem)
+        self._contents: Contents | None = None
+        self.seed: int | None = None  # that of the fit to be taken up
+        if resume and path is not None and Path(path).exists():
+            self._contents = read_contents(path, "checkpoint")
+            if self._contents.header["fingerprint"] != self._fingerprint:
+                raise ValueError(
+                    f"the checkpoint {os.fspath(path)} must be of a fit with the same data, labels and parameters, got "
+                    "one of another; pass what it was made with, or resume=False to begin anew"
+                )
+            self.seed = self._contents.header["seed"]
+
+    def restore(self, training: Training) -> list[Epoch]:
+        """Put the training where the file left it; the epochs it had run by then."""
+        if self._contents is None:
+            return []
+        arrays = self._contents.arrays
+        training.load_state_dict(
+            {
+                name.removeprefix("training."): torch.from_numpy(array)
+                for name, array in arrays.items()
+                if name.startswith("training.")
+            }
+        )
+        return [_epoch(number, figures) for number, figures in enumerate(arrays["epochs"].tolist(), start=1)]
+
+    def save(self, training: Training, epochs: list[Epoch], seed: int, *, now: bool = False) -> None:
+        """Write the file, unless that was done within the last second."""
+        if self._path is None or not (now or time.monotonic() - self._saved_at >= SECONDS_BETWEEN_SAVES):
+            return
+        arrays = {f"training.{name}": value.cpu().numpy() for name, value in training.state_dict().items()}
+        arrays["epochs"] = np.array([_figures(epoch) for epoch in epochs], dtype=np.float64).reshape(-1, 4)
+        write_contents(self._path, "checkpoint", {"fingerprint": self._fingerprint, "seed": seed}, arrays)
+        self._saved_at = time.monotonic()
+
+
+def _figures(epoch: Epoch) -> tuple[float, ...]:
+    missing = float("nan")
+    validation = epoch.validation_loss, epoch.validation_accuracy
+    return (epoch.loss, *(missing if value is None else value for value in validation), float(epoch.is_best))
+
+
+def _epoch(number: int, figures: list[float]) -> Epoch:
+    loss, validation_loss, accuracy, is_best = figures
+    validated = validation_loss == validation_loss
+    return Epoch(number, loss, validation_loss if validated else None, accuracy if validated else None, bool(is_best))
+
+
+def _fingerprint(parts: Mapping[str, Any]) -> str:
+    """A digest of arrays (dense, sparse or None) and plain values."""
+    digest = hashlib.sha256()
+    for name, part in sorted(parts.items()):
+        digest.update(name.encode())
+        if scipy.sparse.issparse(part):
+            arrays = [part.data, part.indices, part.indptr]
+        else:
+            arrays = [part] if isinstance(part, np.ndarray) and part.dtype.kind != "O" else []
+            if not arrays:
+                digest.update(repr(part).encode())
+        for array in arrays:
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

@@ -1,0 +1,88 @@
+"""Labels as users have them (numbers or names, some missing) to class numbers and back."""
+
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+from torch import Tensor
+
+UNLABELLED = -1
+
+
+class EncodedLabels(NamedTuple):
+    """Class names in order, and for each row the number of its class, -1 where it is unlabelled."""
+
+    classes: np.ndarray[Any, Any]  # (c,)
+    codes: np.ndarray[Any, Any]  # (n,) int64
+
+
+def encode_labels(y: Any) -> EncodedLabels:
+    """Number the classes of ``y``. -1 is unlabelled; so are None and NaN.
+
+    >>> encode_labels(["cat", "dog", None, "cat"])
+    EncodedLabels(classes=array(['cat', 'dog'], dtype=object), codes=array([ 0,  1, -1,  0]))
+    """
+    y = column_or_1d(_as_array(y), warn=True)
+    missing = _missing(y)
+    known = y[~missing]
+    if y.dtype.kind == "O":
+        _check_one_kind(known)
+    if len(known):
+        check_classification_targets(known)
+    classes, numbered = np.unique(known, return_inverse=True)
+    codes = np.full(len(y), UNLABELLED, dtype=np.int64)
+    codes[~missing] = numbered
+    return EncodedLabels(classes, codes)
+
+
+def check_enough_classes(labels: EncodedLabels) -> None:
+    """At least two classes, so that there is something to tell apart."""
+    if len(labels.classes) == 0:
+        raise ValueError("y must label a few rows, got every row unlabelled; give some rows a label other than -1")
+    if len(labels.classes) == 1:
+        raise ValueError(
+            f"y must hold at least 2 classes, got 1 class ({labels.classes[0]}); label a row of another class"
+        )
+
+
+def _as_array(y: Any) -> np.ndarray[Any, Any]:
+    if isinstance(y, Tensor):
+        return y.detach().cpu().numpy()
+    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+        return np.array(y, dtype=object)  # numpy would write -1 and NaN as strings
+    array = np.asarray(y)
+    if array.dtype.kind == "U" and np.isin(array, ["-1", "nan"]).any():
+        raise ValueError(
+            "y must mark unlabelled rows by -1, None or NaN, got '-1' or 'nan' as a string, into which numpy turns "
+            "them beside other strings; make the array with dtype=object"
+        )
+    return array
+
+
+def _missing(y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:  # (n,) bool
+    if y.dtype.kind in "iu":
+        return y == UNLABELLED
+    if y.dtype.kind == "f":
+        if np.isinf(y).any():
+            raise ValueError("Input y contains infinity or a value too large; write -1 or NaN where it is unlabelled")
+        return np.isnan(y) | (y == UNLABELLED)
+    if y.dtype.kind == "O":
+        return np.array([_is_missing(label) for label in y], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
+
+
+def _is_missing(label: Any) -> bool:
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):  # pandas' own, without importing it
+        return True
+    return isinstance(label, numbers.Real) and (label != label or label == UNLABELLED)
+
+
+def _check_one_kind(known: np.ndarray[Any, Any]) -> None:
+    kinds = {"strings" if isinstance(label, str) else type(label).__name__ for label in known}
+    if "strings" in kinds and len(kinds) > 1:
+        raise ValueError(
+            f"y must hold labels of one kind, got {', '.join(sorted(kinds))}; make all of them strings, and write -1, "
+            "None or NaN where a row is unlabelled"
+        )

@@ -1,0 +1,595 @@
+"""ANGPNClassifier as scikit-learn users meet it."""
+
+import itertools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+import sklearn
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.neighbors import KNeighborsTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from angpn import ANGPNClassifier
+from angpn.container import read_contents
+from angpn.estimator import _PAPER
+from angpn.network import ANGPN
+
+
+def expected_failures(estimator):
+    reason = "a row of weight 0 is still a node of the graph, and a repeated row is two nodes"
+    return {
+        "check_classifiers_classes": "labels -1 and 1: -1 is unlabelled, as for scikit-learn's own, exempt by name",
+        "check_sample_weight_equivalence_on_dense_data": reason,
+        "check_sample_weight_equivalence_on_sparse_data": reason,
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks([ANGPNClassifier(max_iter=300, n_iter_no_change=30)], expected_failed_checks=expected_failures)
+def test_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def quick(**options):
+    """A classifier that does not take long."""
+    brief = {"max_iter": 20, "learning_rate": 0.05, "random_state": 0, "n_neighbors": 5, "n_candidates": 12}
+    return ANGPNClassifier(**brief | options)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three clusters of 30 rows, every fifth row labelled."""
+    X, truth = make_blobs([30, 30, 30], n_features=5, cluster_std=2.0, random_state=1, shuffle=False)
+    y = np.where(np.arange(90) % 5 == 0, truth, -1)
+    return X, y, truth
+
+
+# What it promises on digits
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """1500 digits of which a tenth is labelled, and 297 that come later."""
+    data = load_digits()
+    seen, later, truth, truth_later = train_test_split(
+        data.data, data.target, train_size=1500, stratify=data.target, random_state=0
+    )
+    labelled, _ = train_test_split(np.arange(1500), train_size=0.1, stratify=truth, random_state=0)
+    y = np.full(1500, -1)
+    y[labelled] = truth[labelled]
+    return ANGPNClassifier(random_state=0).fit(seen, y), seen, y, truth, later, truth_later
+
+
+def test_digits_are_labelled_and_new_ones_predicted(digits):
+    model, _, y, truth, later, truth_later = digits
+    assert np.mean(model.transduction_[y == -1] == truth[y == -1]) >= 0.94
+    assert model.score(later, truth_later) >= 0.90
+
+
+def test_predicting_the_fitted_rows_is_the_transduction(digits):
+    model, seen, *_ = digits
+    assert_array_equal(model.predict(seen), model.transduction_)
+    assert_array_equal(model.predict_proba(seen[200:300]), model.label_distributions_[200:300])
+
+
+def test_what_a_fit_leaves_behind(digits):
+    model, seen, *_ = digits
+    n = len(seen)
+    assert_array_equal(model.classes_, np.arange(10))
+    assert model.label_distributions_.shape == (n, 10)
+    assert_allclose(model.label_distributions_.sum(axis=1), 1)
+    assert_array_equal(model.transduction_, model.label_distributions_.argmax(axis=1))
+    assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_scores_)
+    assert model.best_validation_score_ in model.validation_scores_
+    assert len(model.layer_graphs_) == 2
+    assert isinstance(model.graph_, scipy.sparse.csr_array)
+    assert_allclose(model.graph_.sum(axis=1), 1)
+    assert not model.graph_.diagonal().any()
+    assert model.module_.convs[0].in_channels == model.n_features_in_ == 64
+    assert model.coverage_.n_changed == 0
+
+
+def test_explain_says_how_much_of_each_row_reached_a_row(digits):
+    model, _, y, *_ = digits
+    carriers = model.explain(7, n=5)
+    assert len(carriers) == 5
+    weights = [carrier.weight for carrier in carriers]
+    assert weights == sorted(weights, reverse=True)
+    assert 0 < sum(weights) < 1
+    for row, _, label, is_given in carriers:
+        assert row != 7
+        assert is_given == (y[row] != -1)
+        assert label == (y[row] if is_given else model.transduction_[row])
+    assert np.mean([carrier.label == model.transduction_[7] for carrier in carriers]) > 0.5
+    assert model.explain(-1) == model.explain(1499)
+
+
+def test_explain_is_the_product_of_the_layers(blobs):
+    X, y, _ = blobs
+    for direction in ("directed", "symmetric"):
+        model = quick(direction=direction).fit(X, y)
+        mixing = np.eye(90)
+        for graph in model.layer_graphs_:
+            dense = graph.toarray()
+            dense = dense if direction == "directed" else (dense + dense.T) / 2
+            mixing = (model.alpha * dense + (1 - model.alpha) * np.eye(90)) @ mixing
+        for row, weight, *_ in model.explain(3, n=90):
+            assert_allclose(weight, mixing[3, row])
+
+
+def test_uncertain_rows_are_unlabelled_close_calls_apart_from_each_other(digits):
+    model, _, y, *_ = digits
+    rows = model.uncertain(20)
+    assert len(set(rows)) == 20
+    assert (y[rows] == -1).all()
+    top = np.sort(model.label_distributions_, axis=1)
+    margin = top[:, -1] - top[:, -2]
+    assert margin[rows].mean() < np.median(margin) / 2
+    assert margin[rows[0]] == margin[y == -1].min()
+    near = (model.graph_ + model.graph_.T).tocsr()
+    assert all(near[a, b] == 0 for a, b in itertools.combinations(rows, 2))
+    assert_array_equal(np.sort(model.uncertain(10_000)), np.flatnonzero(y == -1))
+
+
+# Inputs
+
+
+def test_every_container_gives_the_same(blobs):
+    X, y, _ = blobs
+    expected = quick().fit(X, y).label_distributions_
+    names = [f"column {i}" for i in range(5)]
+    for kind in (
+        X.tolist(),
+        pd.DataFrame(X, columns=names),
+        pl.DataFrame(X, schema=names),
+        torch.tensor(X),
+        np.asfortranarray(X),
+    ):
+        model = quick().fit(kind, torch.tensor(y) if isinstance(kind, torch.Tensor) else y)
+        assert_allclose(model.label_distributions_, expected, rtol=1e-7, err_msg=str(type(kind)))
+        assert_array_equal(model.predict(kind), model.transduction_)
+        if hasattr(kind, "columns"):
+            assert list(model.feature_names_in_) == names
+
+
+def test_sparse_rows_give_what_dense_ones_give_and_stay_sparse(blobs, monkeypatch):
+    X, y, _ = blobs
+    X = np.where(np.abs(X) < 2, 0, X)
+    expected = quick(dropout=0.0).fit(X, y)
+    sparse = scipy.sparse.csr_array(X)
+    tensor = torch.tensor(X).to_sparse()
+
+    def refuse(self, *args, **kwargs):
+        assert self.shape[1] != 5, "the features were written out"
+        return toarray(self, *args, **kwargs)
+
+    toarray = scipy.sparse.csr_array.toarray
+    monkeypatch.setattr(scipy.sparse.csr_array, "toarray", refuse)
+    for kind in (sparse, scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X), tensor):
+        model = quick(dropout=0.0).fit(kind, y)
+        assert_allclose(model.label_distributions_, expected.label_distributions_, rtol=1e-5)
+        assert_array_equal(model.predict(kind), model.transduction_)
+        assert scipy.sparse.issparse(model._features)
+    new = scipy.sparse.csr_array(X[:4] + np.array([0, 0.1, 0, 0, 0]))
+    assert_allclose(model.predict_proba(new), expected.predict_proba(new.tocoo().toarray()), rtol=1e-5)
+
+
+def test_float32_stays_float32(blobs):
+    X, y, _ = blobs
+    model = quick().fit(X.astype(np.float32), y)
+    assert model.module_.perceptron.weight.dtype == torch.float32
+    assert model.label_distributions_.dtype == model.transform(X[:3]).dtype == np.float32
+    assert quick().fit(X, y).label_distributions_.dtype == np.float64
+
+
+def test_names_as_labels(blobs):
+    X, y, truth = blobs
+    names = np.array(["ant", "bee", "cat"], dtype=object)
+    for unlabelled in (-1, None, np.nan):
+        named = np.where(y == -1, unlabelled, names[y])
+        model = quick().fit(X, named)
+        assert list(model.classes_) == ["ant", "bee", "cat"]
+        assert_array_equal(model.transduction_, names[quick().fit(X, y).transduction_])
+        assert model.score(X, names[truth]) > 0.8
+
+
+def test_distances_as_a_matrix_or_a_graph(blobs):
+    X, y, _ = blobs
+    expected = quick(normalize=False, metric="euclidean").fit(X, y)
+    matrix = np.linalg.norm(X[:, None] - X[None], axis=2)
+    model = quick(normalize=False).fit(X, y, distances=matrix)
+    assert_allclose(model.label_distributions_, expected.label_distributions_, rtol=1e-5)
+    assert model.coverage_ == pytest.approx(expected.coverage_)
+    graph = KNeighborsTransformer(n_neighbors=12).fit_transform(X)
+    model = quick(normalize=False).fit(X, y, distances=graph)
+    assert_array_equal(model.neighborhood_.indices, expected.neighborhood_.indices)
+    assert_allclose(model.label_distributions_, expected.label_distributions_, rtol=1e-5)
+    assert_array_equal(model.predict(X, distances=matrix), model.transduction_)
+    with pytest.raises(ValueError, match="must be passed exactly where fit was given distances, got none"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"distances must have shape \(2, 90\), new rows by fitted rows, got \(2, 2\)"):
+        model.predict(X[:2], distances=matrix[:2, :2])
+
+
+def test_weights_of_rows_and_classes_move_the_result(blobs):
+    X, y, _ = blobs
+    labelled = y != -1
+    plain = quick(max_iter=4).fit(X, y)
+    assert_allclose(
+        quick(max_iter=4).fit(X, y, sample_weight=np.ones(90)).label_distributions_, plain.label_distributions_
+    )
+    heavy = quick(max_iter=4).fit(X, y, sample_weight=np.where(y == 2, 20.0, 1.0))
+    assert heavy.label_distributions_[:, 2].sum() > plain.label_distributions_[:, 2].sum() * 1.05
+    by_class = quick(max_iter=4, class_weight={0: 1, 1: 1, 2: 20}).fit(X, y)
+    assert_allclose(by_class.label_distributions_, heavy.label_distributions_)
+    counts = np.bincount(y[labelled])
+    balanced = quick(max_iter=4, class_weight="balanced").fit(X, y)
+    by_hand = quick(max_iter=4).fit(X, y, sample_weight=np.where(labelled, labelled.sum() / (3 * counts[y]), 1))
+    assert_allclose(balanced.label_distributions_, by_hand.label_distributions_)
+
+
+def test_labels_of_validation_rows_are_never_trained_on(blobs):
+    X, y, _ = blobs
+    mask = np.zeros(90, dtype=bool)
+    mask[np.flatnonzero(y != -1)[::4]] = True
+    wrong = np.where(mask, (y + 1) % 3, y)
+    losses = [quick(n_iter_no_change=100).fit(X, labels, validation_mask=mask).loss_curve_ for labels in (y, wrong)]
+    assert_array_equal(*losses)
+
+
+def test_few_rows_lower_the_number_of_neighbours():
+    X = np.eye(6)
+    with pytest.warns(
+        UserWarning, match="n_neighbors=10 needs 12 rows, got n_samples=6, so n_neighbors is lowered to 4"
+    ):
+        model = ANGPNClassifier(max_iter=5).fit(X, [0, 1, 0, 1, -1, -1])
+    assert model.n_neighbors_ == 4
+
+
+# The habits of scikit-learn
+
+
+def test_parameters_are_stored_untouched():
+    sizes = [7]
+    model = ANGPNClassifier(hidden_layer_sizes=sizes, alpha="nonsense")
+    assert model.hidden_layer_sizes is sizes
+    assert clone(model).get_params()["alpha"] == "nonsense"
+
+
+def test_the_paper_is_spelt_out_and_can_be_overridden():
+    model = ANGPNClassifier.paper(n_neighbors=7, random_state=3)
+    assert (model.alpha, model.beta, model.num_steps, model.direction) == (0.5, 0.3, 2, "directed")
+    assert (model.hidden_layer_sizes, model.learning_rate, model.max_iter) == ((50, 50), 0.005, 10_000)
+    assert (model.n_neighbors, model.random_state) == (7, 3)
+    run_time = {"device", "random_state", "warm_start", "checkpoint", "resume", "verbose"}
+    assert set(_PAPER) == set(ANGPNClassifier().get_params()) - run_time
+
+
+def test_search_pipeline_and_scores_that_leave_unlabelled_rows_out(blobs):
+    X, y, truth = blobs
+    search = GridSearchCV(make_pipeline(StandardScaler(), quick()), {"angpnclassifier__beta": [0.0, 0.3]}, cv=2)
+    search.fit(X, y)
+    assert np.mean(search.predict(X) == truth) > 0.8
+    assert (cross_val_score(quick(), X, y, cv=2) > 0.5).all()
+    model = quick().fit(X, y)
+    assert model.score(X, y) == np.mean(model.predict(X)[y != -1] == y[y != -1])
+    with pytest.raises(ValueError, match="got every row unlabelled; pass the true labels"):
+        model.score(X, np.full(90, -1))
+
+
+def test_set_output_and_names_of_the_hidden_columns(blobs):
+    X, y, _ = blobs
+    model = quick(hidden_layer_sizes=(4, 3)).set_output(transform="pandas").fit(X, y)
+    assert list(model.transform(X[:2]).columns) == [f"angpnclassifier{i}" for i in range(3)]
+
+
+def test_metadata_is_routed(blobs):
+    X, y, _ = blobs
+    mask = np.arange(90) % 25 == 0
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe = make_pipeline(StandardScaler(), quick().set_fit_request(validation_mask=True, sample_weight=False))
+        pipe.fit(X, y, validation_mask=mask)
+    direct = quick().fit(StandardScaler().fit_transform(X), y, validation_mask=mask)
+    assert_allclose(pipe[-1].label_distributions_, direct.label_distributions_)
+
+
+def test_pickle_keeps_the_answers(blobs):
+    X, y, _ = blobs
+    model = quick().fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert_array_equal(again.predict_proba(X + 0.1), model.predict_proba(X + 0.1))
+
+
+def test_the_same_seed_gives_the_same_result(blobs):
+    X, y, _ = blobs
+    assert_array_equal(quick().fit(X, y).label_distributions_, quick().fit(X, y).label_distributions_)
+    other = quick(random_state=1).fit(X, y).label_distributions_
+    assert not np.array_equal(quick().fit(X, y).label_distributions_, other)
+
+
+def test_fitting_again_with_more_labels_starts_warm(blobs, monkeypatch):
+    X, y, truth = blobs
+    model = quick(warm_start=True).fit(X, np.where(y == 2, -1, y))
+    hood, convs = model.neighborhood_, model.module_.convs.state_dict()
+    known = model.module_.perceptron.weight.detach().clone()
+    monkeypatch.setattr("angpn.estimator.nearest_candidates", None)  # not to be called again
+    model.set_params(max_iter=1).fit(X, y)  # a third class
+    assert model.neighborhood_ is hood
+    assert list(model.classes_) == [0, 1, 2]
+    # One epoch has run and its start is what is kept: the weights of the last fit, and a new row for the new class.
+    assert all(torch.equal(value, convs[name]) for name, value in model.module_.convs.state_dict().items())
+    assert torch.equal(model.module_.perceptron.weight[:2], known)
+    monkeypatch.undo()
+    model.set_params(max_iter=20).fit(X[:60], y[:60])
+    assert model.neighborhood_.n_rows == 60
+    with pytest.raises(ValueError, match="warm_start needs the features and the network of the last fit, got others"):
+        model.fit(X[:, :3], y)
+    assert model.n_features_in_ == 5  # a fit that fails leaves everything as it was
+    assert model.predict(X).shape == truth.shape
+
+
+def test_the_progress_bar_shows_epoch_loss_and_accuracy(blobs, capsys):
+    X, y, _ = blobs
+    quick(verbose=True).fit(X, y)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    for part in ("epoch", "20/20", "loss 0.", "validation accuracy"):
+        assert part in shown.err
+    quick().fit(X, y)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+    X, y, _ = blobs
+
+    class Stopper:
+        def __init__(self):
+            self.calls = []
+
+        def setup(self, estimator, context):
+            self.calls.append("setup")
+
+        def on_fit_task_begin(self, estimator, context):
+            self.calls.append(("begin", context.task_name))
+
+        def on_fit_task_end(self, estimator, context):
+            self.calls.append(("end", context.task_name))
+            return self.calls.count(("end", "epoch")) == 4
+
+        def teardown(self, estimator, context):
+            self.calls.append("teardown")
+
+    stopper = Stopper()
+    model = quick().set_callbacks(stopper).fit(X, y)
+    assert model.n_iter_ == 4
+    epoch = [("begin", "epoch"), ("end", "epoch")]
+    assert stopper.calls == ["setup", ("begin", "fit"), *epoch * 4, ("end", "fit"), "teardown"]
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "message"),
+    [
+        ({}, {"y": np.full(90, -1)}, "got every row unlabelled; give some rows a label"),
+        ({}, {"y": np.where(np.arange(90) < 9, 4, -1)}, r"at least 2 classes, got 1 class \(4\)"),
+        ({}, {"y": np.arange(80) % 3}, "y must have one row for each row of X, expected 90, got 80"),
+        ({}, {"y": None}, "requires y to be passed, but the target y is None"),
+        ({}, {"X": np.full((90, 5), np.nan)}, "Input X contains NaN"),
+        ({"metric": "manhattan"}, {}, "metric must be one of 'chord', .*, got 'manhattan'; choose one of these"),
+        ({"device": "cuda:7"}, {}, "device must be one that torch finds on this machine, got 'cuda:7' .* use 'auto'"),
+        ({"device": "abacus"}, {}, "device must be one that torch finds on this machine, got 'abacus'"),
+        ({"alpha": 1.5}, {}, "alpha must lie strictly between 0 and 1, got 1.5"),
+        ({"dropout": 1.0}, {}, r"dropout must lie in \[0, 1\), got 1.0"),
+        ({"hidden_layer_sizes": ()}, {}, "hidden_channels must be one positive width"),
+        ({"validation_fraction": 1.0}, {}, r"validation_fraction must lie in \[0, 1\), got 1.0"),
+        ({"resume": True}, {}, "resume=True needs the checkpoint to take up, got checkpoint=None"),
+        ({}, {"distances": np.full((90, 90), -1.0)}, "distances must be >= 0, got -1; pass distances, not"),
+        ({}, {"distances": np.ones((80, 80))}, "distances must have one row for each row of X, expected 90, got 80"),
+        ({}, {"distances": scipy.sparse.csr_array(-np.ones((90, 90)))}, "distances must be finite and >= 0, got -1"),
+        (
+            {},
+            {"distances": KNeighborsTransformer(n_neighbors=5).fit_transform(np.random.default_rng(0).random((90, 5)))},
+            "needs a graph with at least 6 other rows in every row, got 5 .* KNeighborsTransformer or NearestNeighbors "
+            "may count the row itself: ask it for n_neighbors=7",
+        ),
+        ({}, {"sample_weight": np.full(90, -1.0)}, "sample_weight must be one finite number >= 0 a row"),
+        ({}, {"sample_weight": np.ones(80)}, "sample_weight must have one row for each row of labels"),
+        ({}, {"validation_mask": np.ones(90, dtype=bool)}, "validation_mask must mark labelled rows only"),
+        ({}, {"validation_mask": np.ones(90)}, "validation_mask must be one bool a row"),
+    ],
+)
+def test_bad_input_is_refused_with_its_remedy(blobs, options, change, message):
+    X, y, _ = blobs
+    arguments = {"X": X, "y": y, **change}
+    with pytest.raises(ValueError, match=message):
+        quick(**options).fit(arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+def test_wrong_columns_at_predict(blobs):
+    X, y, _ = blobs
+    model = quick().fit(X, y)
+    with pytest.raises(ValueError, match="X has 3 features, but ANGPNClassifier is expecting 5 features as input"):
+        model.predict(X[:, :3])
+    with pytest.raises(ValueError, match="X must be dense as it was in fit, got a sparse matrix; call toarray"):
+        model.predict(scipy.sparse.csr_array(X))
+    with pytest.raises(ValueError, match="i must be a row of the fit, 0 to 89, got 90"):
+        model.explain(90)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_no_gpu(blobs):
+    X, y, _ = blobs
+    with pytest.raises(ValueError, match="device must be one that torch finds on this machine, got 'cuda'"):
+        quick(device="cuda").fit(X, y)
+
+
+# Properties
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=15)
+def test_permuting_rows_permutes_the_results(seed):
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(40, 4))
+    y = np.where(np.arange(40) < 12, np.arange(40) % 3, -1)
+    mask = (np.arange(40) >= 9) & (np.arange(40) < 12)
+    order = generator.permutation(40)
+    model = quick(dropout=0.0, max_iter=5)
+    one = model.fit(X, y, validation_mask=mask).label_distributions_
+    other = model.fit(X[order], y[order], validation_mask=mask[order]).label_distributions_
+    assert_allclose(other, one[order], atol=1e-6)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["directed", "symmetric", "normalized"]), st.booleans())
+@settings(max_examples=20)
+@pytest.mark.filterwarnings("ignore:.*would be labelled otherwise")
+def test_odd_rows_have_probabilities_too(seed, direction, sparse):
+    """Empty rows, duplicates, and rows orthogonal to all others."""
+    generator = np.random.default_rng(seed)
+    X = np.zeros((40, 12))
+    X[:30, :4] = generator.normal(size=(30, 4))
+    X[20:26] = X[0]
+    X[30:34, 4:8] = np.eye(4)
+    y = np.where(np.arange(40) % 4 == 0, np.arange(40) % 3, -1)
+    new = np.vstack([np.zeros(12), X[0], np.eye(12)[10], -X[1]])
+    kind = scipy.sparse.csr_array if sparse else np.asarray
+    model = quick(direction=direction, max_iter=5).fit(kind(X), y)
+    for probabilities in (model.label_distributions_, model.predict_proba(kind(new))):
+        assert np.isfinite(probabilities).all()
+        assert (probabilities >= 0).all()
+        assert_allclose(probabilities.sum(axis=1), 1)
+
+
+# Long fits
+
+
+def test_ctrl_c_keeps_the_best_weights_with_a_warning(blobs, monkeypatch):
+    X, y, _ = blobs
+    interrupt_after(monkeypatch, 7)
+    with pytest.warns(UserWarning, match="training was interrupted after epoch 7 and keeps the best weights so far"):
+        model = quick().fit(X, y)
+    assert model.n_iter_ == 7
+    assert model.predict(X).shape == (90,)
+
+
+def test_ctrl_c_before_there_are_weights_leaves_things_as_they_were(blobs, monkeypatch):
+    X, y, _ = blobs
+    model = quick().fit(X, y)
+    interrupt_after(monkeypatch, 0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_iter_ == 20
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_ctrl_c_ends_a_search(blobs, monkeypatch, n_jobs):
+    X, y, _ = blobs
+    if n_jobs is None:
+        interrupt_after(monkeypatch, 3)
+    else:
+        main = threading.main_thread().ident
+        threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    search = GridSearchCV(quick(max_iter=10_000, n_iter_no_change=10_000), {"beta": [0.0, 0.3]}, cv=2, n_jobs=n_jobs)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+
+
+def interrupt_after(monkeypatch, epochs):
+    """Ctrl-C in the middle of the epoch that follows."""
+    count = itertools.count()
+    classify = ANGPN.classify
+
+    def interrupted(self, propagated, distances, rows=None, generator=None):
+        if self.training and next(count) == epochs:
+            raise KeyboardInterrupt
+        return classify(self, propagated, distances, rows, generator)
+
+    monkeypatch.setattr(ANGPN, "classify", interrupted)
+
+
+def test_a_killed_fit_goes_on_and_ends_as_if_nothing_had_happened(blobs, tmp_path):
+    X, y, _ = blobs
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    script = f"""
+        import sys
+        import numpy as np
+        import angpn.checkpoint
+        from angpn import ANGPNClassifier
+        angpn.checkpoint.SECONDS_BETWEEN_SAVES = 0.1
+        data = np.load({str(tmp_path / "data.npz")!r})
+        options = dict(max_iter=1500, n_iter_no_change=1500, n_neighbors=5, dropout=0.3)
+        model = ANGPNClassifier(**options, checkpoint=sys.argv[1], resume=True)
+        model.fit(data["X"], data["y"])
+        np.save(sys.argv[2], model.label_distributions_)
+    """
+    run = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "state"), str(tmp_path / "out.npy")]
+    process = subprocess.Popen(run)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "state").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    state = read_contents(tmp_path / "state", "checkpoint")
+    assert not (tmp_path / "out.npy").exists()
+    assert 0 < len(state.arrays["epochs"]) < 1500
+    subprocess.run(run, check=True)
+    whole = ANGPNClassifier(max_iter=1500, n_iter_no_change=1500, n_neighbors=5, dropout=0.3)
+    seed = state.header["seed"]  # random_state=None: the checkpoint remembers what was drawn
+
+    class Drawn:
+        def randint(self, *args):
+            return seed
+
+    whole_fit(whole, X, y, Drawn())
+    assert_array_equal(np.load(tmp_path / "out.npy"), whole.label_distributions_)
+
+
+def whole_fit(model, X, y, random):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("angpn.estimator.check_random_state", lambda state: random)
+        model.fit(X, y)
+
+
+def test_a_finished_fit_taken_up_is_the_same_fit(blobs, tmp_path):
+    X, y, _ = blobs
+    first = quick(checkpoint=tmp_path / "state").fit(X, y)
+    again = quick(checkpoint=tmp_path / "state", resume=True).fit(X, y)
+    assert_array_equal(again.label_distributions_, first.label_distributions_)
+    assert again.loss_curve_ == first.loss_curve_
+    assert again.best_validation_score_ == first.best_validation_score_
+
+
+def test_a_checkpoint_of_another_fit_is_refused(blobs, tmp_path):
+    X, y, _ = blobs
+    quick(checkpoint=tmp_path / "state").fit(X, y)
+    with pytest.raises(
+        ValueError, match="must be of a fit with the same data, labels and parameters, got one of another"
+    ):
+        quick(checkpoint=tmp_path / "state", resume=True).fit(X, np.where(y == 2, 1, y))
+    with pytest.raises(ValueError, match="must be of a fit with the same data"):
+        quick(checkpoint=tmp_path / "state", resume=True, alpha=0.1).fit(X, y)
+    quick(checkpoint=tmp_path / "state", alpha=0.1).fit(X, y)  # without resume it begins anew
+    assert os.listdir(tmp_path) == ["state"]

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint types imports unit wheel clean
+.PHONY: demo test test-oldest lint types imports unit wheel clean
 
 demo: .venv/.run
 	$(BIN)/angpn demo
@@ -23,6 +23,12 @@ imports: .venv/.dev
 
 unit: .venv/.dev
 	$(BIN)/python -m pytest
+
+# The estimator on the oldest scikit-learn that pyproject allows, in an environment of its own.
+test-oldest:
+	$(PYTHON) -m venv build/oldest
+	build/oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable . pytest hypothesis pandas polars
+	build/oldest/bin/python -m pytest -o filterwarnings=default tests/test_estimator.py tests/test_labels.py tests/test_persistence.py tests/test_unseen.py
 
 # The built wheel, not the working tree, must install and import: run from an empty folder, ahead on the path.
 wheel: .venv/.dev

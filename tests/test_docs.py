@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,14 +13,24 @@ EQUATIONS = (ROOT / "docs" / "equations.md").read_text()
 ROWS = [line.strip("| ").split(" | ") for line in EQUATIONS.splitlines() if re.match(r"\| (\(|Algorithm)", line)]
 
 
-def test_the_readme_example_runs_and_labels_well():
+def test_the_readme_example_runs_and_labels_well(tmp_path, monkeypatch):
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     names: dict = {}
+    monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings(action="error"):
         exec(example, names)
-    hidden = names["labels"] < 0
-    truth = names["torch"].as_tensor(names["digits"].target)
-    assert (names["predicted"] == truth)[hidden].double().mean() > 0.9
+    hidden = names["y"] == -1
+    assert (names["model"].transduction_ == names["truth"])[hidden].mean() > 0.94
+    assert (tmp_path / "digits.angpn").exists()
+
+
+def test_the_example_runs_and_draws_its_map(tmp_path):
+    run = [sys.executable, str(ROOT / "examples" / "label_digits.py")]
+    shown = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    accuracies = [float(figure) for figure in re.findall(r"(\d+\.\d)% right", shown)]
+    assert min(accuracies) > 90
+    assert "the loaded model predicts the same: True" in shown
+    assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_map_of_equations_is_complete():

@@ -38,6 +38,7 @@ def test_others_may_read_what_the_umask_lets_them(tmp_path):
     try:
         with replacing(path) as temporary:
             temporary.write_text("x")
+            temporary.chmod(0o600)  # as safetensors does
     finally:
         os.umask(before)
     assert stat.S_IMODE(path.stat().st_mode) == 0o644

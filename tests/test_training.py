@@ -214,3 +214,44 @@ def test_labels_that_look_like_a_slip_are_warned_of(blobs):
         UserWarning, match="no training label for class 2, so nothing will be predicted as it; label a row"
     ):
         train(network(), features, hood, torch.where(labels == 2, -1, labels))
+
+
+def test_eq15_with_weights_counts_a_row_as_often_as_its_weight(blobs):
+    logits = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels, mask = torch.tensor([0, 1, 1]), torch.tensor([True, True, True])
+    repeated = semi_supervised_loss(logits[[0, 1, 1, 2]], labels[[0, 1, 1, 2]], torch.ones(4, dtype=torch.bool))
+    assert_close(semi_supervised_loss(logits, labels, mask, torch.tensor([1.0, 2.0, 1.0]).double()), repeated)
+
+
+def test_dropout_changes_training_but_not_what_the_network_shows(blobs):
+    features, hood, labels, _ = blobs
+    net = ANGPN(3, 8, 3, n_neighbors=5, dropout=0.5)
+    epochs = list(train(net, features, hood, labels, validation_fraction=0.25, max_epochs=5))
+    plain = list(train(network(), features, hood, labels, validation_fraction=0.25, max_epochs=5))
+    assert epochs[0].loss != plain[0].loss
+    assert epochs[0].validation_loss == pytest.approx(plain[0].validation_loss)  # held-out rows see the whole network
+    assert not net.training
+    assert_close(net(features, hood), net(features, hood))
+
+
+def test_a_warm_start_keeps_the_weights(blobs):
+    features, hood, labels, _ = blobs
+    net = network()
+    kept = net.convs[0].weight.detach().clone()
+    training = train(net, features, hood, labels, validation_fraction=0.25, warm_start=True)
+    assert torch.equal(net.convs[0].weight, kept)
+    train(net, features, hood, labels, validation_fraction=0.25)
+    assert not torch.equal(net.convs[0].weight, kept)
+    assert training.last_epoch == 101
+
+
+def test_few_rows_are_trained_on_one_thread(blobs, monkeypatch):
+    features, hood, labels, _ = blobs
+    seen = []
+    monkeypatch.setattr("angpn.training.Training._epoch", lambda self, number: seen.append(torch.get_num_threads()))
+    before = torch.get_num_threads()
+    training = train(network(), features, hood, labels, validation_fraction=0.25)
+    with pytest.raises(AttributeError):
+        next(training)
+    assert seen == [1]
+    assert torch.get_num_threads() == before

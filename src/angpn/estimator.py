@@ -548,8 +548,8 @@ class ANGPNClassifier(
         unknown = parameters.keys() - cls().get_params().keys()
         if unknown:
             raise ValueError(
-                f"{os.fspath(path)} must hold only parameters that this version has, got {', '.join(sorted(unknown))}; use "
-                "the version that wrote it, or a newer one"
+                f"{os.fspath(path)} must hold only parameters that this version has, got {', '.join(sorted(unknown))}; "
+                "use the version that wrote it, or a newer one"
             )
         model = cls(**parameters)
         model.__dict__.update(state)

@@ -16,8 +16,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
+    temporary.touch(exist_ok=False)
+    usual = temporary.stat().st_mode
     try:
         yield temporary
+        temporary.chmod(usual)  # whatever the writer's own habit
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)

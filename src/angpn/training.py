@@ -9,6 +9,7 @@ from torch import Tensor
 
 from angpn.checks import as_float_tensor, as_sparse_rows, as_tensor, check_finite, check_same_rows
 from angpn.kernels.sparse import PropagatedSparse
+from angpn.kernels.threads import threads_for
 from angpn.labels import UNLABELLED
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network import ANGPN
@@ -203,7 +204,8 @@ class Training(Iterator[Epoch]):
             raise StopIteration
         _show(self._weights, self._live)
         try:
-            epoch = self._epoch(self._number + 1)
+            with threads_for(self._task.hood.n_rows):
+                epoch = self._epoch(self._number + 1)
         finally:  # an interrupt too leaves the best weights
             _show(self._weights, self._best)
             self._network.eval()

@@ -39,6 +39,22 @@ def fit_figure(
     return figure
 
 
+def map_figure(
+    points: np.ndarray,  # (n, 2)
+    predicted: np.ndarray,  # (n,) class names or numbers
+    given: np.ndarray,  # (n,) bool: rows whose label the method saw
+    truth: np.ndarray | None = None,  # (n,) to mark mistakes
+) -> Figure:
+    """The rows as a map, coloured by predicted class."""
+    figure = Figure(figsize=(8, 6.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    names, numbers = np.unique(predicted, return_inverse=True)
+    wrong = np.zeros(len(points), dtype=bool) if truth is None else predicted != truth
+    axes = figure.subplots()
+    _draw_map(axes, points, numbers, np.where(wrong, -1, numbers), given, [str(name) for name in names], "Map")
+    return figure
+
+
 def _draw_curves(axes, curves):  # type: ignore[no-untyped-def]
     for (name, epochs), colour in zip(curves.items(), ("#CC6677", "#332288"), strict=False):
         numbers = [epoch.number for epoch in epochs]
@@ -67,14 +83,12 @@ def _draw_map(axes, points, predicted, truth, given, class_names, method):  # ty
             axes.text(*at, name, color=INK, fontsize=13, fontweight="bold", ha="center", va="center", bbox=box)
     wrong = (predicted != truth) & ~given
     axes.scatter(*points[wrong].T, s=26, marker="x", color=INK, linewidths=0.8)
-    axes.set_title(
-        f"{method}: {len(points)} rows by predicted class, {int(given.sum())} labels given (ringed), "
-        f"{int(wrong.sum())} mistakes (crossed)"
-    )
+    title = f"{method}: {len(points)} rows by predicted class, {int(given.sum())} labels given (ringed)"
+    axes.set_title(f"{title}, {int(wrong.sum())} mistakes (crossed)" if wrong.any() else title)
     axes.set_axis_off()
 
 
-def save_figure(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a PNG under a temporary name, then rename: an interrupted run leaves no half picture."""
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=110)

@@ -54,7 +54,7 @@ def test_the_mass_is_that_of_the_full_graph_given_the_step_before(num_steps):
 def test_a_change_of_predictions_is_warned_of_with_its_remedy():
     x = clusters()
     net = network(beta=5.0)  # the features decide, so the nearest rows are not what S would choose
-    with pytest.warns(UserWarning, match="of 80 sampled rows would be labelled otherwise .* pass more candidates"):
+    with pytest.warns(UserWarning, match="of 80 sampled rows would be labelled otherwise .* raise n_candidates"):
         found = candidate_coverage(net, x, nearest_candidates(x, 6))
     assert found.n_changed > 0
 

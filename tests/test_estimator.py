@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.neighbors import KNeighborsTransformer
 from sklearn.pipeline import make_pipeline
@@ -47,6 +48,9 @@ def expected_failures(estimator):
 @parametrize_with_checks([ANGPNClassifier(max_iter=300, n_iter_no_change=30)], expected_failed_checks=expected_failures)
 def test_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:training did not settle")  # most fits here are short on purpose
 
 
 def quick(**options):
@@ -194,6 +198,39 @@ def test_sparse_rows_give_what_dense_ones_give_and_stay_sparse(blobs, monkeypatc
     assert_allclose(model.predict_proba(new), expected.predict_proba(new.tocoo().toarray()), rtol=1e-5)
 
 
+def test_a_fitted_model_does_not_follow_its_parameters(blobs):
+    X, y, _ = blobs
+    model = quick(metric="euclidean").fit(X, y)
+    assert_array_equal(model.set_params(normalize=False, alpha=0.1).predict(X), model.transduction_)
+
+
+def test_rows_are_recognised_in_another_dtype_and_with_entries_in_pieces(blobs):
+    X, y, _ = blobs
+    single = X.astype(np.float32)
+    model = quick().fit(single, y)
+    assert_array_equal(model.predict_proba(single.astype(np.float64)), model.label_distributions_)
+    model = quick().fit(scipy.sparse.csr_array(X), y)
+    halves = np.repeat(X.ravel() / 2, 2), np.repeat(np.tile(np.arange(5), 90), 2), np.arange(91) * 10
+    assert_allclose(model.predict_proba(scipy.sparse.csr_array(halves)), model.label_distributions_, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.*would be labelled otherwise")
+def test_only_an_equal_row_is_recognised(blobs):
+    _, y, _ = blobs
+    Z = np.random.default_rng(0).normal(size=(90, 5))
+    ties = np.abs(np.subtract.outer(Z[:, 0].round(), Z[:, 0].round()))
+    model = quick(normalize=False, n_candidates=89).fit(Z, y, distances=ties)
+    assert_array_equal(model.predict(Z, distances=ties), model.transduction_)
+    Z[45:] = 8 * Z[:45]  # the same directions, other lengths
+    model = quick(normalize=False, normalize_hidden=False, direction="directed").fit(Z, y)
+    assert_array_equal(model.predict(Z), model.transduction_)
+
+
+def test_bfloat16_embeddings(blobs):
+    X, y, _ = blobs
+    assert quick().fit(torch.tensor(X).bfloat16(), y).label_distributions_.dtype == np.float32
+
+
 def test_float32_stays_float32(blobs):
     X, y, _ = blobs
     model = quick().fit(X.astype(np.float32), y)
@@ -225,6 +262,16 @@ def test_distances_as_a_matrix_or_a_graph(blobs):
     assert_array_equal(model.neighborhood_.indices, expected.neighborhood_.indices)
     assert_allclose(model.label_distributions_, expected.label_distributions_, rtol=1e-5)
     assert_array_equal(model.predict(X, distances=matrix), model.transduction_)
+    assert model.score(X, model.transduction_, distances=matrix) == 1
+    for kind in (graph.tocoo(), torch.tensor(graph.toarray()).to_sparse()):
+        again = quick(normalize=False).fit(X, y, distances=kind)
+        assert_allclose(again.label_distributions_, model.label_distributions_, rtol=1e-5)
+    hidden = quick(normalize=False).fit_transform(X, y, distances=graph)
+    assert_allclose(hidden, model.transform(X, distances=matrix), rtol=1e-5, atol=1e-7)
+    with pytest.raises(ValueError, match="distances of new rows must be a dense matrix"):
+        model.predict(X[:2], distances=graph[:2])
+    wide = KNeighborsTransformer(n_neighbors=30).fit_transform(X)
+    assert quick().fit(X, y, distances=wide).neighborhood_.n_candidates == 12
     with pytest.raises(ValueError, match="must be passed exactly where fit was given distances, got none"):
         model.predict(X)
     with pytest.raises(ValueError, match=r"distances must have shape \(2, 90\), new rows by fitted rows, got \(2, 2\)"):
@@ -253,8 +300,46 @@ def test_labels_of_validation_rows_are_never_trained_on(blobs):
     mask = np.zeros(90, dtype=bool)
     mask[np.flatnonzero(y != -1)[::4]] = True
     wrong = np.where(mask, (y + 1) % 3, y)
-    losses = [quick(n_iter_no_change=100).fit(X, labels, validation_mask=mask).loss_curve_ for labels in (y, wrong)]
-    assert_array_equal(*losses)
+    for class_weight in (None, "balanced"):
+        model = quick(n_iter_no_change=100, class_weight=class_weight)
+        losses = [model.fit(X, labels, validation_mask=mask).loss_curve_ for labels in (y, wrong)]
+        assert_array_equal(*losses)
+
+
+def test_after_a_warm_start_no_label_changes_sides(blobs):
+    """A label that was trained on would be right at once if it were held out now, and training would stop."""
+    X, y, truth = blobs
+    more = np.where(np.arange(90) % 3 == 0, truth, y)
+    model = quick(warm_start=True, validation_fraction=0.3).fit(X, y)
+    held = model.validation_mask_
+    model.fit(X, more)
+    labelled = y != -1
+    assert_array_equal(model.validation_mask_[labelled], held[labelled])
+    assert model.validation_mask_[~labelled].any()
+
+
+def test_weights_of_zero(blobs):
+    X, y, _ = blobs
+    mask = np.zeros(90, dtype=bool)
+    mask[np.flatnonzero(y != -1)[::4]] = True
+    with pytest.raises(ValueError, match="sample_weight must not be zero for every row that is validated on"):
+        quick().fit(X, y, validation_mask=mask, sample_weight=np.where(mask, 0.0, 1.0))
+    some = np.where(np.arange(90) % 10 == 0, 0.0, 1.0)
+    assert not quick().fit(X, y, sample_weight=some).validation_mask_[some == 0].any()
+    quick().fit(X, y, sample_weight=np.where(y == -1, np.nan, 1.0))  # of unlabelled rows it does not matter
+
+
+def test_a_table_with_columns_of_unlike_scale_is_warned_of_where_fit_was_called(blobs):
+    X, y, _ = blobs
+    with pytest.warns(UserWarning, match="columns of X should be of like scale, got .*; standardise them") as caught:
+        quick().fit(np.column_stack([X, 1000 * X[:, 0]]), y)
+    assert caught[0].filename == __file__
+
+
+def test_training_that_did_not_settle_is_warned_of(blobs):
+    X, y, _ = blobs
+    with pytest.warns(ConvergenceWarning, match="training did not settle within max_iter=3 epochs; raise max_iter"):
+        quick(max_iter=3).fit(X, y)
 
 
 def test_few_rows_lower_the_number_of_neighbours():
@@ -322,6 +407,13 @@ def test_pickle_keeps_the_answers(blobs):
 
 def test_the_same_seed_gives_the_same_result(blobs):
     X, y, _ = blobs
+    results = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)  # the global generator has no say, and is not moved
+        model = quick(warm_start=True).fit(X, np.where(y == 2, -1, y))
+        results.append(model.fit(X, y).label_distributions_)
+        assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(seed))
+    assert_array_equal(*results)
     assert_array_equal(quick().fit(X, y).label_distributions_, quick().fit(X, y).label_distributions_)
     other = quick(random_state=1).fit(X, y).label_distributions_
     assert not np.array_equal(quick().fit(X, y).label_distributions_, other)
@@ -398,12 +490,18 @@ def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
         ({}, {"y": np.arange(80) % 3}, "y must have one row for each row of X, expected 90, got 80"),
         ({}, {"y": None}, "requires y to be passed, but the target y is None"),
         ({}, {"X": np.full((90, 5), np.nan)}, "Input X contains NaN"),
-        ({"metric": "manhattan"}, {}, "metric must be one of 'chord', .*, got 'manhattan'; choose one of these"),
+        ({"metric": "manhattan"}, {}, "metric must be one of 'chord', .*, got 'manhattan'; or pass distances to fit"),
         ({"device": "cuda:7"}, {}, "device must be one that torch finds on this machine, got 'cuda:7' .* use 'auto'"),
         ({"device": "abacus"}, {}, "device must be one that torch finds on this machine, got 'abacus'"),
         ({"alpha": 1.5}, {}, "alpha must lie strictly between 0 and 1, got 1.5"),
         ({"dropout": 1.0}, {}, r"dropout must lie in \[0, 1\), got 1.0"),
-        ({"hidden_layer_sizes": ()}, {}, "hidden_channels must be one positive width"),
+        ({"hidden_layer_sizes": ()}, {}, "hidden_layer_sizes must be one or more widths >= 1"),
+        ({"max_iter": 0}, {}, "max_iter and n_iter_no_change must be at least 1, got 0 and 100"),
+        ({"metric": "precomputed"}, {}, "metric must be one of .*, got 'precomputed'; or pass distances to fit"),
+        ({"alpha": "0.5"}, {}, "alpha must lie strictly between 0 and 1, got '0.5'"),
+        ({"n_neighbors": 5.0}, {}, "n_neighbors must be a whole number >= 1, got 5.0"),
+        ({"n_candidates": 3}, {}, "n_candidates must be at least n_neighbors [+] 1 = 6, got 3"),
+        ({"learning_rate": -1}, {}, "learning_rate must be > 0, got -1"),
         ({"validation_fraction": 1.0}, {}, r"validation_fraction must lie in \[0, 1\), got 1.0"),
         ({"resume": True}, {}, "resume=True needs the checkpoint to take up, got checkpoint=None"),
         ({}, {"distances": np.full((90, 90), -1.0)}, "distances must be >= 0, got -1; pass distances, not"),
@@ -416,7 +514,7 @@ def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
             "may count the row itself: ask it for n_neighbors=7",
         ),
         ({}, {"sample_weight": np.full(90, -1.0)}, "sample_weight must be one finite number >= 0 a row"),
-        ({}, {"sample_weight": np.ones(80)}, "sample_weight must have one row for each row of labels"),
+        ({}, {"sample_weight": np.ones(80)}, "sample_weight must have one row for each row of X"),
         ({}, {"validation_mask": np.ones(90, dtype=bool)}, "validation_mask must mark labelled rows only"),
         ({}, {"validation_mask": np.ones(90)}, "validation_mask must be one bool a row"),
     ],
@@ -435,7 +533,7 @@ def test_wrong_columns_at_predict(blobs):
         model.predict(X[:, :3])
     with pytest.raises(ValueError, match="X must be dense as it was in fit, got a sparse matrix; call toarray"):
         model.predict(scipy.sparse.csr_array(X))
-    with pytest.raises(ValueError, match="i must be a row of the fit, 0 to 89, got 90"):
+    with pytest.raises(ValueError, match="i must be a row of the fit, -90 to 89, got 90"):
         model.explain(90)
 
 
@@ -517,15 +615,19 @@ def test_ctrl_c_ends_a_search(blobs, monkeypatch, n_jobs):
         search.fit(X, y)
 
 
-def interrupt_after(monkeypatch, epochs):
-    """Ctrl-C in the middle of the epoch that follows."""
+def interrupt_after(monkeypatch, epochs, *, in_the_middle=False):
+    """Ctrl-C in the epoch that follows."""
     count = itertools.count()
     classify = ANGPN.classify
 
     def interrupted(self, propagated, distances, rows=None, generator=None):
-        if self.training and next(count) == epochs:
+        interrupt = self.training and next(count) == epochs
+        if interrupt and not in_the_middle:
             raise KeyboardInterrupt
-        return classify(self, propagated, distances, rows, generator)
+        logits = classify(self, propagated, distances, rows, generator)
+        if interrupt:
+            raise KeyboardInterrupt
+        return logits
 
     monkeypatch.setattr(ANGPN, "classify", interrupted)
 
@@ -583,14 +685,47 @@ def test_a_finished_fit_taken_up_is_the_same_fit(blobs, tmp_path):
     assert again.best_validation_score_ == first.best_validation_score_
 
 
-def test_a_checkpoint_of_another_fit_is_refused(blobs, tmp_path):
+def test_a_checkpoint_of_another_fit_is_refused(blobs, tmp_path, monkeypatch):
     X, y, _ = blobs
     quick(checkpoint=tmp_path / "state").fit(X, y)
-    with pytest.raises(
-        ValueError, match="must be of a fit with the same data, labels and parameters, got one of another"
-    ):
+    quick(checkpoint=tmp_path / "state", resume=True, alpha=0.1).fit(X, y)  # a finished one is of no use any more
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 9)
+        with pytest.warns(UserWarning, match="interrupted"):
+            quick(checkpoint=tmp_path / "state").fit(X, y)
+    with pytest.raises(ValueError, match="same data, labels and parameters, got an unfinished one of another"):
         quick(checkpoint=tmp_path / "state", resume=True).fit(X, np.where(y == 2, 1, y))
     with pytest.raises(ValueError, match="must be of a fit with the same data"):
         quick(checkpoint=tmp_path / "state", resume=True, alpha=0.1).fit(X, y)
     quick(checkpoint=tmp_path / "state", alpha=0.1).fit(X, y)  # without resume it begins anew
     assert os.listdir(tmp_path) == ["state"]
+
+
+def test_a_fit_stopped_by_ctrl_c_goes_on_as_if_nothing_had_happened(blobs, tmp_path, monkeypatch):
+    X, y, _ = blobs
+    expected = quick(max_iter=60, n_iter_no_change=60).fit(X, y)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 25, in_the_middle=True)
+        with pytest.warns(UserWarning, match="interrupted"):
+            quick(n_iter_no_change=60, max_iter=40, checkpoint=tmp_path / "state").fit(X, y)
+    again = quick(n_iter_no_change=60, max_iter=60, checkpoint=tmp_path / "state", resume=True).fit(X, y)
+    assert again.loss_curve_ == expected.loss_curve_
+    assert_array_equal(again.label_distributions_, expected.label_distributions_)
+
+
+def test_a_generator_as_random_state_can_be_resumed(blobs, tmp_path):
+    X, y, _ = blobs
+    first = quick(checkpoint=tmp_path / "state", random_state=np.random.RandomState(5)).fit(X, y)
+    again = quick(checkpoint=tmp_path / "state", random_state=np.random.RandomState(6), resume=True).fit(X, y)
+    assert_array_equal(again.label_distributions_, first.label_distributions_)
+
+
+@pytest.mark.filterwarnings("ignore:no label is held out")
+def test_a_fit_without_validation_is_resumed_too(blobs, tmp_path):
+    X, y, _ = blobs
+    options = {"validation_fraction": 0.0, "checkpoint": tmp_path / "state"}
+    expected = quick(max_iter=30, validation_fraction=0.0).fit(X, y)
+    quick(max_iter=12, **options).fit(X, y)
+    again = quick(max_iter=30, resume=True, **options).fit(X, y)
+    assert again.n_iter_ == 30
+    assert_array_equal(again.label_distributions_, expected.label_distributions_)

@@ -48,13 +48,42 @@ def test_numbers_with_a_missing_one(y):
     assert_array_equal(codes, [1, -1, 0, 1])
 
 
-def test_bools_are_classes():
-    assert encode_labels(np.array([True, False]))[0].tolist() == [False, True]
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([True, False]),
+        [True, False, None],
+        np.array([True, False, np.nan], dtype=object),
+        pd.Series([True, False, None], dtype="boolean"),
+        pl.Series([True, False, None]),
+    ],
+    ids=lambda y: type(y).__name__,
+)
+def test_bools_are_classes(y):
+    classes, codes = encode_labels(y)
+    assert classes.tolist() == [False, True]
+    assert classes.dtype == bool
+    assert_array_equal(codes[:2], [1, 0])
+    assert (codes[2:] == -1).all()
+
+
+def test_whole_numbers_stay_whole():
+    for y in ([3, 7, None], pd.Series([3, 7, None], dtype="Int64"), np.array([3, 7, np.nan], dtype=object)):
+        assert encode_labels(y).classes.dtype == np.int64
+
+
+def test_a_missing_date_is_missing():
+    classes, codes = encode_labels(np.array(["2026-01-01", "NaT", "2026-02-01"], dtype="datetime64[D]"))
+    assert len(classes) == 2
+    assert codes[1] == -1
 
 
 def test_the_string_that_numpy_makes_of_minus_one_is_refused():
-    with pytest.raises(ValueError, match="got '-1' or 'nan' as a string, .*; make the array with dtype=object"):
+    with pytest.raises(ValueError, match="got the string '-1'; write None there, and make the array with dtype=object"):
         encode_labels(np.array(["a", "b", -1]))
+    for disguise in ("", "nan", "-1"):
+        with pytest.raises(ValueError, match=f"got the string '{disguise}'"):
+            encode_labels(pd.Series(["a", "b", disguise]))
 
 
 def test_labels_of_several_kinds_are_refused():

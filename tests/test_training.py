@@ -211,7 +211,7 @@ def test_bad_input_is_refused_before_any_epoch(blobs, change, message):
 def test_labels_that_look_like_a_slip_are_warned_of(blobs):
     features, hood, labels, _ = blobs
     with pytest.warns(
-        UserWarning, match="no training label for class 2, so nothing will be predicted as it; label a row"
+        UserWarning, match="no training label for class 2, so it will hardly be predicted; label more rows"
     ):
         train(network(), features, hood, torch.where(labels == 2, -1, labels))
 

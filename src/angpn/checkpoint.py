@@ -28,13 +28,14 @@ class Checkpoint:
         self._contents: Contents | None = None
         self.seed: int | None = None  # that of the fit to be taken up
         if resume and path is not None and Path(path).exists():
-            self._contents = read_contents(path, "checkpoint")
-            if self._contents.header["fingerprint"] != self._fingerprint:
+            found = read_contents(path, "checkpoint")
+            if found.header["fingerprint"] == self._fingerprint:
+                self._contents, self.seed = found, found.header["seed"]
+            elif not found.header["finished"]:  # one that had ended is of no use to anyone
                 raise ValueError(
                     f"the checkpoint {os.fspath(path)} must be of a fit with the same data, labels and parameters, got "
-                    "one of another; pass what it was made with, or resume=False to begin anew"
+                    "an unfinished one of another; pass what it was made with, or resume=False to begin anew"
                 )
-            self.seed = self._contents.header["seed"]
 
     def restore(self, training: Training) -> list[Epoch]:
         """Put the training where the file left it; the epochs it had run by then."""
@@ -50,13 +51,16 @@ class Checkpoint:
         )
         return [_epoch(number, figures) for number, figures in enumerate(arrays["epochs"].tolist(), start=1)]
 
-    def save(self, training: Training, epochs: list[Epoch], seed: int, *, now: bool = False) -> None:
+    def save(
+        self, training: Training, epochs: list[Epoch], seed: int, *, now: bool = False, finished: bool = False
+    ) -> None:
         """Write the file, unless that was done within the last second."""
         if self._path is None or not (now or time.monotonic() - self._saved_at >= SECONDS_BETWEEN_SAVES):
             return
         arrays = {f"training.{name}": value.cpu().numpy() for name, value in training.state_dict().items()}
         arrays["epochs"] = np.array([_figures(epoch) for epoch in epochs], dtype=np.float64).reshape(-1, 4)
-        write_contents(self._path, "checkpoint", {"fingerprint": self._fingerprint, "seed": seed}, arrays)
+        header = {"fingerprint": self._fingerprint, "seed": seed, "finished": finished}
+        write_contents(self._path, "checkpoint", header, arrays)
         self._saved_at = time.monotonic()
 
 

@@ -1,6 +1,8 @@
 """Checks of what a user passes in. An error says what, the limit, what came and the remedy."""
 
 import math
+import sys
+import warnings
 from collections.abc import Collection
 from typing import Any
 
@@ -8,6 +10,15 @@ import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line of the user's code that led here, however deep in this package or scikit-learn that is."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("angpn", "sklearn"):
+        frame = frame.f_back
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 def as_tensor(values: Any, name: str, remedy: str = "convert it (a sparse matrix by toarray())") -> Tensor:
@@ -101,18 +112,18 @@ def check_n_neighbors(n_neighbors: int, n_rows: int) -> None:
         )
 
 
-def check_alpha(alpha: float) -> None:
+def check_alpha(alpha: Any) -> None:
     """The fraction a row takes from its neighbours, Eq. (1)."""
-    if not 0 < alpha < 1:
+    if not (isinstance(alpha, int | float | np.number) and 0 < alpha < 1):
         raise ValueError(
-            f"alpha must lie strictly between 0 and 1, got {alpha}; 0.5 is the paper's, smaller trusts the graph less"
+            f"alpha must lie strictly between 0 and 1, got {alpha!r}; 0.5 is the paper's, smaller trusts the graph less"
         )
 
 
-def check_beta(beta: float) -> None:
+def check_beta(beta: Any) -> None:
     """The weight of the features in the graph, Eq. (5)."""
-    if not (beta >= 0 and math.isfinite(beta)):
-        raise ValueError(f"beta must be a finite number >= 0, got {beta}; 0.3 is the paper's, 0 fixes the graph")
+    if not (isinstance(beta, int | float | np.number) and beta >= 0 and math.isfinite(beta)):
+        raise ValueError(f"beta must be a finite number >= 0, got {beta!r}; 0.3 is the paper's, 0 fixes the graph")
 
 
 def check_gamma(gamma: float | str) -> None:

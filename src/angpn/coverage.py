@@ -1,13 +1,13 @@
 """What the restriction to candidates costs: S solved over all rows, on a sample, beside S on the lists."""
 
-import warnings
+import copy
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from angpn.anfp import unit_rows
-from angpn.checks import as_float_tensor, as_sparse_rows
+from angpn.checks import as_float_tensor, as_sparse_rows, warn
 from angpn.distances import Metric, distances_from
 from angpn.graph import neighbor_weights, resolve_gamma
 from angpn.layers import ANGPNConv
@@ -43,6 +43,8 @@ def candidate_coverage(
     """
     generator = torch.Generator().manual_seed(int(random_state))
     sample = torch.randperm(hood.n_rows, generator=generator)[: min(n_sample, hood.n_rows)]
+    if network.perceptron.weight.device.type != "cpu":
+        network = copy.deepcopy(network).cpu()
     dtype = network.perceptron.weight.dtype
     given = features if metric != "precomputed" else distances
     to_all = distances_from(given, sample.numpy(), metric).to(dtype)
@@ -60,7 +62,7 @@ def candidate_coverage(
             full = _full_rows(conv, inputs, hood, sample, to_all)
             inside = full.gather(1, hood.indices[sample]).sum(dim=1) / full.sum(dim=1)
             outside.append((1 - inside).clamp(min=0))
-            restricted = torch.zeros_like(full).scatter(1, hood.indices[sample], conv.graph(inputs, hood)[sample])
+            restricted = torch.from_numpy(conv.graph_matrix(inputs, hood)[sample.numpy()].toarray())
             received = _share(conv) * _times(full - restricted, inputs)
             propagated = conv.propagate(inputs, hood)
             mapped = propagated[sample] @ conv.weight + (received + (1 - conv.alpha) * moved) @ conv.weight
@@ -72,11 +74,11 @@ def candidate_coverage(
     means = [float(share[untied].mean()) if untied.any() else 0.0 for share in outside]
     found = Coverage(means[0], means[-1], len(sample), int(tied.sum()), int(changed.sum()))
     if found.n_changed:
-        warnings.warn(
+        warn(
             f"{found.n_changed} of {found.n_sampled} sampled rows would be labelled otherwise with every row as a "
-            f"candidate ({found.hidden_mass_outside:.1%} of the last graph lies outside the {hood.n_candidates} "
-            "candidates); pass more candidates, or the full matrix of distances",
-            stacklevel=2,
+            f"candidate ({found.input_mass_outside:.1%} of the first graph and {found.hidden_mass_outside:.1%} of the "
+            f"last lie outside the {hood.n_candidates} candidates); raise n_candidates, and if columns differ in "
+            "scale, standardise them"
         )
     return found
 

@@ -83,11 +83,15 @@ def nearest_candidates(
 def neighbors_from_graph(
     graph: Any,  # (n, n) sparse: the distances of each row to its nearest rows
     n_neighbors: int,
+    n_candidates: int | None = None,
+    *,
+    random_state: int = 0,
 ) -> Neighborhood:
     """The candidates of a sparse graph of distances, as KNeighborsTransformer gives it.
 
     Entries on the diagonal are dropped; zeros that the graph stores elsewhere are distances to equal rows. Every row
-    keeps as many candidates as the row with the fewest has.
+    keeps as many candidates as the row with the fewest has, or ``n_candidates`` if that is fewer; ties for the last
+    place fall by a seeded shuffle.
     """
     graph = scipy.sparse.coo_array(graph)
     if graph.shape[0] != graph.shape[1]:
@@ -111,9 +115,9 @@ def neighbors_from_graph(
             f"{fewest} in row {int(counts.argmin())}; a graph by KNeighborsTransformer or NearestNeighbors may count "
             f"the row itself: ask it for n_neighbors={n_neighbors + 2} or more, or lower n_neighbors here"
         )
-    order = np.lexsort((values, rows))
+    order = np.lexsort((np.random.default_rng(random_state).random(len(values)), values, rows))
     starts = np.cumsum(counts) - counts
-    kept = order[starts[:, None] + np.arange(fewest)]
+    kept = order[starts[:, None] + np.arange(min(fewest, n_candidates or fewest))]
     dtype = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
     indices = torch.from_numpy(columns[kept].astype(np.int64))
     return Neighborhood(indices, torch.from_numpy(values[kept].astype(dtype)))

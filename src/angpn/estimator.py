@@ -2,7 +2,6 @@
 
 import os
 import traceback
-import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -11,6 +10,7 @@ import numpy as np
 import scipy.sparse
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from angpn.callbacks import CallbackSupportMixin, EpochCallbacks, with_callbacks
 from angpn.checkpoint import Checkpoint
-from angpn.checks import as_sparse_rows, check_same_rows
+from angpn.checks import as_sparse_rows, check_choice, check_same_rows, warn
 from angpn.coverage import Coverage, candidate_coverage
 from angpn.distances import Metric, nearest_candidates, nearest_fitted, neighbors_from_graph
 from angpn.graph import Gamma, Rule
@@ -31,13 +31,15 @@ from angpn.network import ANGPN
 from angpn.persistence import load_model, save_model
 from angpn.progress import EpochBar
 from angpn.propagation import Direction
-from angpn.training import Epoch, Training, train
+from angpn.training import Epoch, Training, hold_out, train
 from angpn.unseen import embed_unseen
 
 Array = np.ndarray[Any, Any]
 
 CANDIDATES_PER_NEIGHBOR = 4
 
+# A fit may be taken up with other values of these: they change how long it runs, not what an epoch does.
+_HOW_LONG = ("max_iter", "n_iter_no_change", "tol")
 _NETWORK_OPTIONS = (
     "normalize_hidden",
     "dropout",
@@ -117,17 +119,19 @@ class ANGPNClassifier(
         random_state: an int gives the same result every time.
         warm_start: fit again from the weights of the last fit, and with its neighbours if X is the same.
         checkpoint: a file that a fit keeps about every second, so that it can be taken up again.
-        resume: take up the fit whose ``checkpoint`` this is; where there is none, begin.
+        resume: take up the fit whose ``checkpoint`` this is (perhaps with another ``max_iter``); where there is none,
+            or that of another fit that had ended, begin.
         verbose: show a progress bar.
 
     Attributes:
         classes_: the labels, sorted.
-        transduction_: the most probable label of every row of X, also of those whose label was given.
+        transduction_: the most probable label of every row of X; for a row whose label was given it may be another one.
         label_distributions_: the probability of each class for every row.
         n_iter_: how many epochs ran.
-        loss_curve_: the training loss of each.
-        validation_scores_: the accuracy on the held-out labels after each, or None where none were held out.
+        loss_curve_: the training loss before each one's update.
+        validation_scores_: the accuracy on the held-out labels before each, or None where none were held out.
         best_validation_score_: that accuracy for the weights kept, or None.
+        validation_mask_: the rows whose labels were held out.
         module_: the network.
         neighborhood_: each row's candidates and their distances.
         layer_graphs_: the learnt S of each layer, sparse.
@@ -136,13 +140,14 @@ class ANGPNClassifier(
             a graph of neighbours was given.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
-    It computes in float32 where X is float32, else in float64.
+    It computes in float32 where X is float32, else in float64. Columns should be of like scale: standardise those of a
+    table first.
 
-    >>> from sklearn.datasets import load_iris
-    >>> X, truth = load_iris(return_X_y=True)
-    >>> y = np.where(np.arange(150) % 10 == 0, truth, -1)  # a tenth is labelled
+    >>> from sklearn.datasets import load_digits
+    >>> X, truth = load_digits(n_class=4, return_X_y=True)
+    >>> y = np.where(np.random.default_rng(0).random(len(X)) < 0.1, truth, -1)  # a tenth is labelled
     >>> model = ANGPNClassifier(random_state=0).fit(X, y)
-    >>> bool(model.score(X, truth) > 0.9)
+    >>> bool(model.score(X, truth) > 0.95)
     True
     """
 
@@ -225,8 +230,9 @@ class ANGPNClassifier(
         """Learn from the labelled rows, and label all.
 
         ``validation_mask`` marks labelled rows whose labels serve only to know when to stop; without it,
-        ``validation_fraction`` decides. ``sample_weight`` says how much each labelled row counts. ``distances``
-        replaces those that ``metric`` would compute: a full matrix, or a sparse graph as KNeighborsTransformer gives.
+        ``validation_fraction`` of the labels of each class is held out, at least one where a class has more.
+        ``sample_weight`` says how much each labelled row counts. ``distances`` replaces those that ``metric`` would
+        compute: a full matrix, or a sparse graph as KNeighborsTransformer gives.
 
         Ctrl-C ends training early with the best weights so far and a warning; inside a search it ends the search. A
         fit that fails leaves the estimator as it was.
@@ -242,56 +248,58 @@ class ANGPNClassifier(
     def _fit(self, X: Any, y: Any, validation_mask: Any, sample_weight: Any, distances: Any) -> Self:
         if y is None:
             raise ValueError(
-                "ANGPNClassifier requires y to be passed, but the target y is None; mark unlabelled rows -1"
+                "ANGPNClassifier requires y to be passed, but the target y is None; mark unlabelled rows by -1"
             )
-        before = dict(self.__dict__)
+        previous = dict(self.__dict__) if self.warm_start and "module_" in self.__dict__ else None
         labels = encode_labels(y)
-        if validation_mask is not None:
-            validation_mask = _as_array(validation_mask)
-        if distances is not None and not scipy.sparse.issparse(distances):
-            distances = _as_array(distances)
+        self._check_parameters()
+        distances = _as_distances(distances)
         X = self._checked_features(X, reset=True)
         check_same_rows(len(labels.codes), X.shape[0], "y", "X")
         check_enough_classes(labels)
-        features = self._prepared(X)
+        _check_scales(X)
+        features = _prepared(X, self.normalize)
         device = _device(self.device, scipy.sparse.issparse(features))
-        n_neighbors = _few_enough(self.n_neighbors, X.shape[0])
-        options = {name: getattr(self, name) for name in _NETWORK_OPTIONS}
-        network = ANGPN(
-            X.shape[1], _widths(self.hidden_layer_sizes), len(labels.classes), n_neighbors=n_neighbors, **options
-        ).to(device, getattr(torch, features.dtype.name))
+        n_neighbors = _few_enough(int(self.n_neighbors), X.shape[0])
 
-        weights = self._weights(sample_weight, labels, features.dtype)
-        parts = {name: getattr(self, name) for name in (*_PAPER, "random_state")}
-        parts |= {"X": features, "y": labels.codes, "mask": validation_mask, "weight": weights, "distances": distances}
-        checkpoint = Checkpoint(self.checkpoint, resume=self.resume, problem=parts)
+        mask = None if validation_mask is None else _as_array(validation_mask)
+        weights = None if sample_weight is None else _as_weights(sample_weight, labels.codes)
+        problem = {name: getattr(self, name) for name in _PAPER if name not in _HOW_LONG}
+        problem |= {
+            "hidden_layer_sizes": _widths(self.hidden_layer_sizes),
+            "random_state": _plain_seed(self.random_state),
+        }
+        problem |= {"X": features, "y": labels.codes, "mask": mask, "weights": weights, "distances": distances}
+        checkpoint = Checkpoint(self.checkpoint, resume=self.resume, problem=problem)
         seed = checkpoint.seed
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        previous = before if self.warm_start and "module_" in before else None
+
         hood = self._neighbors(features, distances, n_neighbors, seed, previous)
-        if previous is not None:
-            _take_over(network, labels.classes, previous["module_"], previous["classes_"])
+        if mask is None:
+            mask = self._held_out(labels.codes, weights, seed, previous)
+        network = self._network(features, labels.classes, n_neighbors, seed, previous).to(device)
         training = train(
             network,
             _on(features, device),
             hood,
             labels.codes,
-            validation_mask=validation_mask,
-            validation_fraction=self.validation_fraction,
-            sample_weight=weights,
+            validation_mask=mask,
+            sample_weight=self._with_class_weights(weights, labels, mask, features.dtype),
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             max_epochs=self.max_iter,
             patience=self.n_iter_no_change,
             tol=self.tol,
             warm_start=previous is not None,
+            class_names=labels.classes.tolist(),
             random_state=seed,
         )
         epochs = self._run(training, checkpoint, seed, EpochCallbacks(self, self.max_iter, X, y))
 
-        self.classes_, self._codes = labels.classes, labels.codes
-        self._features, self._metric = features, self.metric if distances is None else "precomputed"
+        self.classes_, self._codes, self.validation_mask_ = labels.classes, labels.codes, mask
+        self._features, self._normalize = features, bool(self.normalize)
+        self._metric = self.metric if distances is None else "precomputed"
         self.neighborhood_, self.module_, self._seed = hood.to("cpu"), network, seed
         self.n_neighbors_, self.n_iter_ = n_neighbors, len(epochs)
         self.loss_curve_ = [epoch.loss for epoch in epochs]
@@ -307,6 +315,34 @@ class ANGPNClassifier(
         self.coverage_ = self._coverage(distances)
         return self
 
+    def _check_parameters(self) -> None:
+        check_choice(self.metric, "metric", ("chord", "euclidean", "sqeuclidean"), "or pass distances to fit")
+        if self.max_iter < 1 or self.n_iter_no_change < 1:
+            raise ValueError(
+                f"max_iter and n_iter_no_change must be at least 1, got {self.max_iter} and {self.n_iter_no_change}; "
+                "the defaults are 10000 and 100"
+            )
+        if not isinstance(self.n_neighbors, int | np.integer) or self.n_neighbors < 1:
+            raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}; the default is 10")
+        if self.n_candidates is not None and self.n_candidates < self.n_neighbors + 1:
+            raise ValueError(
+                f"n_candidates must be at least n_neighbors + 1 = {self.n_neighbors + 1}, got {self.n_candidates}; "
+                "raise it, or leave it None"
+            )
+
+    def _network(
+        self, features: Any, classes: Array, n_neighbors: int, seed: int, previous: Mapping[str, Any] | None
+    ) -> ANGPN:
+        options = {name: _plain(getattr(self, name)) for name in _NETWORK_OPTIONS}
+        with torch.random.fork_rng(devices=[]):  # making layers draws weights, which are drawn again by our own seed
+            network = ANGPN(
+                features.shape[1], _widths(self.hidden_layer_sizes), len(classes), n_neighbors=n_neighbors, **options
+            ).to(getattr(torch, features.dtype.name))
+        network.reset_parameters(torch.Generator().manual_seed(seed))
+        if previous is not None:
+            _take_over(network, classes, previous["module_"], previous["classes_"])
+        return network
+
     def _run(self, training: Training, checkpoint: Checkpoint, seed: int, callbacks: EpochCallbacks) -> list[Epoch]:
         """The epochs: those of a checkpoint, then the rest, told to all who watch."""
         epochs = checkpoint.restore(training)
@@ -321,17 +357,24 @@ class ANGPNClassifier(
         except KeyboardInterrupt:
             if not epochs or _inside_a_search():
                 raise
-            warnings.warn(
+            warn(
                 f"training was interrupted after epoch {len(epochs)} and keeps the best weights so far; fit again, "
-                "with resume=True where there is a checkpoint, to go on",
-                stacklevel=5,
+                "with resume=True where there is a checkpoint, to go on"
             )
-        checkpoint.save(training, epochs, seed, now=True)
+            # The checkpoint of a moment ago is of a whole epoch; what is in hand now may not be.
+        else:
+            checkpoint.save(training, epochs, seed, now=True, finished=True)
+            if len(epochs) == self.max_iter and training.last_epoch == self.max_iter and epochs[-1].validation_loss:
+                warn(
+                    f"training did not settle within max_iter={self.max_iter} epochs; raise max_iter, or learning_rate",
+                    ConvergenceWarning,
+                )
         callbacks.end()
         return epochs
 
     def _checked_features(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Tensor):
+            X = X.float() if X.dtype == torch.bfloat16 else X  # numpy has no such type
             sparse = as_sparse_rows(X, X.dtype if X.is_floating_point() else torch.float64)
             X = X.detach().cpu().numpy() if sparse is None else sparse
         return validate_data(
@@ -343,12 +386,6 @@ class ANGPNClassifier(
             ensure_min_samples=3 if reset else 1,
         )
 
-    def _prepared(self, X: Any) -> Any:
-        """The rows as the network sees them: a contiguous array or a CSR array, our own copy."""
-        if scipy.sparse.issparse(X):
-            X = scipy.sparse.csr_array(X, copy=True)
-        return normalize(X) if self.normalize else np.array(X, order="C") if isinstance(X, np.ndarray) else X
-
     def _neighbors(
         self, features: Any, distances: Any, n_neighbors: int, seed: int, previous: Mapping[str, Any] | None
     ) -> Neighborhood:
@@ -356,7 +393,7 @@ class ANGPNClassifier(
         count = self.n_candidates or CANDIDATES_PER_NEIGHBOR * n_neighbors
         if scipy.sparse.issparse(distances):
             check_same_rows(distances.shape[0], n, "distances", "X")
-            return neighbors_from_graph(distances, n_neighbors)
+            return neighbors_from_graph(distances, n_neighbors, self.n_candidates, random_state=seed)
         count = min(count, n - 1)
         if distances is not None:
             check_same_rows(len(distances), n, "distances", "X")
@@ -368,21 +405,37 @@ class ANGPNClassifier(
                 return known
         return nearest_candidates(features, count, self.metric, random_state=seed)
 
-    def _weights(self, sample_weight: Any, labels: EncodedLabels, dtype: np.dtype[Any]) -> Array | None:
-        if sample_weight is None and self.class_weight is None:
-            return None
-        n = len(labels.codes)
-        weights = np.ones(n) if sample_weight is None else _as_array(sample_weight).astype(np.float64)
-        if weights.ndim == 0:
-            weights = np.full(n, float(weights))
-        if self.class_weight is not None:
-            known = labels.codes != UNLABELLED
-            of_class = compute_class_weight(
-                self.class_weight, classes=labels.classes, y=labels.classes[labels.codes[known]]
+    def _held_out(
+        self, codes: Array, weights: Array | None, seed: int, previous: Mapping[str, Any] | None
+    ) -> Array:  # (n,) bool
+        """Rows to validate on. After a warm start a label that was trained on is never among them, nor the reverse."""
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must lie in [0, 1), got {self.validation_fraction}; 0 trains on every label"
             )
-            weights = weights.copy()
-            weights[known] *= of_class[labels.codes[known]]
-        return weights.astype(dtype)
+        free = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
+        kept = np.zeros(len(codes), dtype=bool)
+        if previous is not None and len(previous["_codes"]) == len(codes):
+            free = np.where(previous["_codes"] == UNLABELLED, free, UNLABELLED)
+            kept = previous["validation_mask_"] & (codes != UNLABELLED)
+        generator = torch.Generator().manual_seed(seed)
+        return kept | hold_out(torch.from_numpy(free), self.validation_fraction, generator).numpy()
+
+    def _with_class_weights(
+        self, weights: Array | None, labels: EncodedLabels, mask: Array, dtype: np.dtype[Any]
+    ) -> Array | None:
+        """How much each row counts. Balance is that of the training labels: validation labels have no say in it."""
+        if self.class_weight is None:
+            return None if weights is None else weights.astype(dtype)
+        known = labels.codes != UNLABELLED
+        training = known if mask.shape != known.shape else known & ~mask
+        seen = np.unique(labels.codes[training])
+        of_class = np.ones(len(labels.classes))
+        of_class[seen] = compute_class_weight(
+            self.class_weight, classes=labels.classes[seen], y=labels.classes[labels.codes[training]]
+        )
+        weights = np.ones(len(known)) if weights is None else weights
+        return np.where(known, weights * of_class[labels.codes], 1.0).astype(dtype)
 
     def _coverage(self, distances: Any) -> Coverage | None:
         if scipy.sparse.issparse(distances) or self.neighborhood_.n_candidates == self.neighborhood_.n_rows - 1:
@@ -420,25 +473,34 @@ class ANGPNClassifier(
         with torch.no_grad():
             return self.module_.perceptron(embedded).softmax(dim=1).cpu().numpy()
 
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:  # (n, width)
+        """Fit, and the last hidden layer for the rows it was fitted on."""
+        self.fit(X, y, **fit_params)
+        device = self.module_.perceptron.weight.device
+        with torch.no_grad():
+            return self.module_.embed(_on(self._features, device), self.neighborhood_.to(device)).cpu().numpy()
+
     def transform(self, X: Any, *, distances: Any = None) -> Array:  # (r, width)
         """The last hidden layer for each row: features in which rows of a class lie together."""
         return self._embed(X, distances).cpu().numpy()
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, distances: Any = None) -> float:
         """Accuracy on the rows whose label is known."""
         check_is_fitted(self)
         labels = encode_labels(y)
+        predicted = self.predict(X, distances=distances)
+        check_same_rows(len(labels.codes), len(predicted), "y", "X")
         known = labels.codes != UNLABELLED
         if not known.any():
             raise ValueError("y must label a few rows to score on, got every row unlabelled; pass the true labels")
         truth = labels.classes[labels.codes[known]]
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, self.predict(X)[known], sample_weight=weight))
+        return float(accuracy_score(truth, predicted[known], sample_weight=weight))
 
     def _embed(self, X: Any, distances: Any) -> Tensor:
         check_is_fitted(self)
-        rows = self._prepared(self._checked_features(X, reset=False))
-        rows = rows.astype(self._features.dtype, copy=False)
+        rows = self._checked_features(X, reset=False).astype(self._features.dtype, copy=False)
+        rows = _prepared(rows, self._normalize)
         if scipy.sparse.issparse(self._features):
             rows = scipy.sparse.csr_array(rows)
         elif scipy.sparse.issparse(rows):
@@ -451,7 +513,12 @@ class ANGPNClassifier(
                 f"{'none' if distances is None else 'some'}; pass distances= to both or to neither"
             )
         if distances is not None:
-            distances = _as_array(distances)
+            distances = _as_distances(distances)
+            if scipy.sparse.issparse(distances):
+                raise ValueError(
+                    "distances of new rows must be a dense matrix, new rows by fitted rows, got a sparse graph; write "
+                    "it out with toarray() where it holds all distances"
+                )
             if distances.shape != (rows.shape[0], self._features.shape[0]):
                 raise ValueError(
                     f"distances must have shape {(rows.shape[0], self._features.shape[0])}, new rows by fitted rows, "
@@ -468,7 +535,13 @@ class ANGPNClassifier(
         device = self.module_.perceptron.weight.device
         hood = self.neighborhood_.to(device)
         return embed_unseen(
-            self.module_, _on(self._features, device), hood, _on(rows, device), indices.to(device), near.to(device)
+            self.module_,
+            _on(self._features, device),
+            hood,
+            _on(rows, device),
+            indices.to(device),
+            near.to(device),
+            match_empty=self._metric == "chord",
         )
 
     @cached_property
@@ -478,8 +551,7 @@ class ANGPNClassifier(
             raise AttributeError("layer_graphs_ is there after fit, got none before it; call fit")
         device = self.module_.perceptron.weight.device
         with torch.no_grad():
-            weights = self.module_.graphs(_on(self._features, device), self.neighborhood_.to(device))
-        return [self.neighborhood_.to_csr(layer) for layer in weights]
+            return self.module_.graph_matrices(_on(self._features, device), self.neighborhood_.to(device))
 
     @property
     def graph_(self) -> scipy.sparse.csr_array:
@@ -487,7 +559,7 @@ class ANGPNClassifier(
         return self.layer_graphs_[-1]
 
     def explain(self, i: int, n: int = 10) -> list[Carrier]:
-        """The ``n`` rows that carried most to the label of fitted row ``i``, heaviest first.
+        """The ``n`` rows that carried most to the label of fitted row ``i`` (a position, not an index), heaviest first.
 
         Each layer mixes a row with its neighbours, P = alpha S + (1 - alpha) I (or the symmetric S); row i of the
         product of all layers' P says how much of each row has reached row i. What is missing to 1 is the row itself,
@@ -496,7 +568,9 @@ class ANGPNClassifier(
         check_is_fitted(self)
         rows = len(self._codes)
         if not -rows <= i < rows:
-            raise ValueError(f"i must be a row of the fit, 0 to {rows - 1}, got {i}; new rows cannot be explained")
+            raise ValueError(
+                f"i must be a row of the fit, {-rows} to {rows - 1}, got {i}; new rows cannot be explained"
+            )
         i %= rows
         reached = scipy.sparse.csr_array(([1.0], ([0], [i])), shape=(1, rows))
         alpha, direction = self.module_.config["alpha"], self.module_.config["direction"]
@@ -510,12 +584,14 @@ class ANGPNClassifier(
         return [Carrier(row, weight, names[row], bool(given[row])) for row, weight in heaviest if row != i][:n]
 
     def uncertain(self, n: int = 10) -> Array:
-        """The ``n`` unlabelled rows most worth labelling next.
+        """The positions of the ``n`` unlabelled rows most worth labelling next.
 
         Those with the smallest margin between the two most probable classes come first; a row that is a neighbour of
         one already on the list waits until no other is left, since one label will probably settle both.
         """
         check_is_fitted(self)
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n}; it is how many rows you want")
         top = np.sort(self.label_distributions_, axis=1)[:, -2:]
         order = np.argsort(top[:, 1] - top[:, 0], kind="stable")
         order = order[self._codes[order] == UNLABELLED]
@@ -577,6 +653,41 @@ class ANGPNClassifier(
         return tags
 
 
+def _prepared(X: Any, unit_rows: bool) -> Any:
+    """The rows as the network sees them: a contiguous array or a CSR array, our own copy."""
+    if scipy.sparse.issparse(X):
+        X = scipy.sparse.csr_array(X, copy=True)
+        X.sum_duplicates()
+    else:
+        X = np.array(X, order="C")
+    return normalize(X, copy=False) if unit_rows else X
+
+
+def _as_distances(distances: Any) -> Any:
+    """None, a dense array, or CSR."""
+    if distances is None:
+        return None
+    sparse = as_sparse_rows(distances, torch.float64)
+    return _as_array(distances) if sparse is None else sparse
+
+
+def _as_weights(sample_weight: Any, codes: Array) -> Array:  # (n,) float64, 1 where unlabelled
+    weights = _as_array(sample_weight).astype(np.float64)
+    if weights.ndim == 0:
+        weights = np.full(len(codes), float(weights))
+    check_same_rows(len(weights), len(codes), "sample_weight", "X")
+    return np.where(codes == UNLABELLED, 1.0, weights)  # these never count, whatever they are
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _plain_seed(random_state: Any) -> Any:
+    """What a checkpoint knows a seed by: a generator has no name, but what was drawn from it is in the file."""
+    return int(random_state) if isinstance(random_state, int | np.integer) else None
+
+
 def _as_array(values: Any) -> Array:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
@@ -609,17 +720,32 @@ def _device(device: str | torch.device, sparse: bool) -> torch.device:
 
 
 def _widths(sizes: Any) -> list[int]:
-    return [int(size) for size in np.atleast_1d(sizes)]
+    widths = [int(size) for size in np.atleast_1d(sizes)]
+    if not widths or min(widths) < 1:
+        raise ValueError(f"hidden_layer_sizes must be one or more widths >= 1, got {sizes}; the paper has (50, 50)")
+    return widths
+
+
+def _check_scales(X: Any) -> None:
+    """Warn where a few columns alone would decide who is near whom."""
+    if scipy.sparse.issparse(X):
+        return
+    spread = X.std(axis=0)
+    spread = spread[spread > 0]
+    if len(spread) and spread.max() > 100 * np.median(spread):
+        warn(
+            f"columns of X should be of like scale, got standard deviations up to {spread.max():.3g} with a median of "
+            f"{np.median(spread):.3g}; standardise them (sklearn.preprocessing.StandardScaler)"
+        )
 
 
 def _few_enough(n_neighbors: int, n_rows: int) -> int:
     """k, or as many as so few rows allow."""
     if n_neighbors <= n_rows - 2:
         return n_neighbors
-    warnings.warn(
+    warn(
         f"n_neighbors={n_neighbors} needs {n_neighbors + 2} rows, got n_samples={n_rows}, so n_neighbors is lowered to "
-        f"{n_rows - 2}; pass more rows, or a lower n_neighbors",
-        stacklevel=4,
+        f"{n_rows - 2}; pass more rows, or a lower n_neighbors"
     )
     return n_rows - 2
 

@@ -28,7 +28,8 @@ def encode_labels(y: Any) -> EncodedLabels:
     missing = _missing(y)
     known = y[~missing]
     if y.dtype.kind == "O":
-        _check_one_kind(known)
+        known = _of_one_kind(known)
+    _check_no_disguise(known)
     if len(known):
         check_classification_targets(known)
     classes, numbered = np.unique(known, return_inverse=True)
@@ -52,13 +53,9 @@ def _as_array(y: Any) -> np.ndarray[Any, Any]:
         return y.detach().cpu().numpy()
     if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
         return np.array(y, dtype=object)  # numpy would write -1 and NaN as strings
-    array = np.asarray(y)
-    if array.dtype.kind == "U" and np.isin(array, ["-1", "nan"]).any():
-        raise ValueError(
-            "y must mark unlabelled rows by -1, None or NaN, got '-1' or 'nan' as a string, into which numpy turns "
-            "them beside other strings; make the array with dtype=object"
-        )
-    return array
+    # pandas' own types, written out by numpy, lose their kind beside a missing value.
+    own = not isinstance(getattr(y, "dtype", np.dtype(object)), np.dtype)
+    return np.array(list(y), dtype=object) if own and hasattr(y, "iloc") else np.asarray(y)
 
 
 def _missing(y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:  # (n,) bool
@@ -68,6 +65,8 @@ def _missing(y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:  # (n,) bool
         if np.isinf(y).any():
             raise ValueError("Input y contains infinity or a value too large; write -1 or NaN where it is unlabelled")
         return np.isnan(y) | (y == UNLABELLED)
+    if y.dtype.kind in "mM":
+        return np.isnat(y)
     if y.dtype.kind == "O":
         return np.array([_is_missing(label) for label in y], dtype=bool)
     return np.zeros(len(y), dtype=bool)
@@ -79,10 +78,24 @@ def _is_missing(label: Any) -> bool:
     return isinstance(label, numbers.Real) and (label != label or label == UNLABELLED)
 
 
-def _check_one_kind(known: np.ndarray[Any, Any]) -> None:
+def _of_one_kind(known: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Strings as they are, numbers and bools as numpy has them."""
     kinds = {"strings" if isinstance(label, str) else type(label).__name__ for label in known}
     if "strings" in kinds and len(kinds) > 1:
         raise ValueError(
             f"y must hold labels of one kind, got {', '.join(sorted(kinds))}; make all of them strings, and write -1, "
             "None or NaN where a row is unlabelled"
+        )
+    return known if "strings" in kinds else np.array(known.tolist())
+
+
+def _check_no_disguise(known: np.ndarray[Any, Any]) -> None:
+    """A missing label that became a string on its way here would be a class."""
+    if known.dtype.kind not in "UO":
+        return
+    disguised = {"", "-1", "nan", "NaN", "NaT", "<NA>"} & set(known.tolist())
+    if disguised:
+        raise ValueError(
+            f"y must mark unlabelled rows by -1, None or NaN, got the string {disguised.pop()!r}; write None there, "
+            "and make the array with dtype=object, since numpy turns -1 and NaN beside strings into strings"
         )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from angpn.anfp import algorithm1
 from angpn.checks import as_float_tensor, as_sparse_rows, check_alpha, check_choice, check_finite, check_same_rows
 from angpn.graph import Gamma, Rule, check_candidates, check_graph_options
-from angpn.kernels.fused import algorithm1_fused
+from angpn.kernels.fused import algorithm1_fused, graph_fused
 from angpn.kernels.sparse import PropagatedSparse, graph_sparse, propagate_sparse
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.propagation import Direction
@@ -132,6 +132,15 @@ class ANGPNConv(nn.Module):
             return graph_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
         features, hood, _ = self._checked(features, distances)
         return algorithm1(hood, features, **self._options)[1]
+
+    def graph_matrix(self, features: Tensor, hood: Neighborhood) -> scipy.sparse.csr_array:
+        """The same S as a sparse matrix without its zeros, compiled where that is possible."""
+        if as_sparse_rows(features, self.weight.dtype) is None:
+            features, checked, backend = self._checked(features, hood)
+            if backend == "kernel":
+                assert isinstance(checked, Neighborhood)
+                return graph_fused(checked, features, **self._options)
+        return hood.to_csr(self.graph(features, hood))
 
     @property
     def _options(self) -> dict[str, Any]:

@@ -231,8 +231,10 @@ class _Product(torch.autograd.Function):
         ctx.save_for_backward(a, b)
         # In blocks, so that the gathered (rows, m, d) copy stays small enough for the cache.
         rows = max(1, 2**18 // (hood.indices.shape[1] * max(1, b.shape[1])))
-        blocks = zip(hood.indices.split(rows), a.split(rows), strict=True)
-        return torch.cat([torch.bmm(b[index], block.unsqueeze(2)).squeeze(2) for index, block in blocks])
+        out = b.new_empty(hood.indices.shape)  # one piece: small results between the copies would fragment the heap
+        for index, block, part in zip(hood.indices.split(rows), a.split(rows), out.split(rows), strict=True):
+            torch.bmm(b[index], block.unsqueeze(2), out=part.unsqueeze(2))
+        return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

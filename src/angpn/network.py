@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import scipy.sparse
 import torch
 from torch import Tensor, nn
 
@@ -112,6 +113,11 @@ class ANGPN(nn.Module):
         hood = as_neighborhood(distances)
         inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
         return [conv.graph(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
+
+    def graph_matrices(self, features: Tensor, hood: Neighborhood) -> list[scipy.sparse.csr_array]:
+        """The same as sparse matrices without their zeros."""
+        inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
+        return [conv.graph_matrix(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
 
     def _hidden(
         self,

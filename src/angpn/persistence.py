@@ -1,5 +1,6 @@
 """A fitted model to and from one file."""
 
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +25,8 @@ def save_model(state: Mapping[str, Any], parameters: Mapping[str, Any], path: st
     header = {
         "parameters": {name: _to_json(value) for name, value in parameters.items()},
         "classes": {"values": classes.tolist(), "dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str},
-        "network": module.config,
+        "network": {name: _to_json(value) for name, value in module.config.items()},
+        "normalize": state["_normalize"],
         "shape": list(features.shape),
         "metric": state["_metric"],
         "seed": state["_seed"],
@@ -34,6 +36,7 @@ def save_model(state: Mapping[str, Any], parameters: Mapping[str, Any], path: st
     }
     arrays = {
         "codes": state["_codes"],
+        "validation_mask": state["validation_mask_"],
         "candidates": state["neighborhood_"].indices.numpy().astype(np.int32),
         "distances": state["neighborhood_"].distances.numpy(),
         "label_distributions": state["label_distributions_"],
@@ -75,7 +78,8 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
     if not -1 <= codes.min() <= codes.max() < len(classes):
         raise ValueError("a label is not among the classes")
     features = _features(arrays, shape)
-    module = ANGPN(**header["network"]).to(getattr(torch, features.dtype.name))
+    network = {name: _from_json(value) for name, value in header["network"].items()}
+    module = ANGPN(**network).to(getattr(torch, features.dtype.name))
     weights = {name: array for name, array in arrays.items() if name.startswith(_NETWORK)}
     module.load_state_dict({name.removeprefix(_NETWORK): torch.from_numpy(value) for name, value in weights.items()})
     state = {
@@ -83,11 +87,13 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
         "n_features_in_": shape[1],
         "_features": features,
         "_codes": codes,
+        "validation_mask_": arrays["validation_mask"],
         "_metric": header["metric"],
+        "_normalize": header["normalize"],
         "_seed": header["seed"],
         "neighborhood_": Neighborhood(candidates, torch.from_numpy(arrays["distances"])),
         "module_": module.eval(),
-        "n_neighbors_": header["network"]["n_neighbors"],
+        "n_neighbors_": network["n_neighbors"],
         "label_distributions_": distributions,
         "transduction_": classes[distributions.argmax(axis=1)],
         "loss_curve_": arrays["loss_curve"].tolist(),
@@ -113,6 +119,8 @@ def _to_json(value: Any) -> Any:
     """Plain values as they are; mappings and sequences marked, since JSON knows fewer kinds than Python."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
@@ -125,6 +133,8 @@ def _to_json(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
+    if isinstance(value, dict) and "number" in value:
+        return float(value["number"])
     if isinstance(value, dict) and "mapping" in value:
         return {_from_json(key): _from_json(item) for key, item in value["mapping"]}
     if isinstance(value, dict):

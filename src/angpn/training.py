@@ -1,13 +1,12 @@
 """Training: the loss of Eq. (15), Adam, early stopping on held-out labels."""
 
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from angpn.checks import as_float_tensor, as_sparse_rows, as_tensor, check_finite, check_same_rows
+from angpn.checks import as_float_tensor, as_sparse_rows, as_tensor, check_finite, check_same_rows, warn
 from angpn.kernels.sparse import PropagatedSparse
 from angpn.kernels.threads import threads_for
 from angpn.labels import UNLABELLED
@@ -74,6 +73,7 @@ def train(
     patience: int = 100,
     tol: float = 1e-4,
     warm_start: bool = False,
+    class_names: Sequence[Any] | None = None,  # for messages
     random_state: int = 0,
 ) -> "Training":
     """Train ``network`` in place, an epoch for each turn of the loop over what this returns.
@@ -117,17 +117,19 @@ def train(
     else:
         validation = _checked_mask(validation_mask, labels)
     training = (labels != UNLABELLED) & ~validation
-    _check_training_labels(labels[training], network.perceptron.out_features)
-    if weights is not None and not weights[training].any():
-        raise ValueError(
-            "sample_weight must not be zero for every row that is trained on, got only zero; raise a few weights"
-        )
+    names = list(range(network.perceptron.out_features)) if class_names is None else list(class_names)
+    _check_training_labels(labels[training], names)
+    if weights is not None:
+        _check_some_weight(weights[training], "trained")
+        if validation.any():
+            _check_some_weight(weights[validation], "validated")
+    if not learning_rate > 0:
+        raise ValueError(f"learning_rate must be > 0, got {learning_rate}; the default is 0.005")
     if not validation.any():
         max_epochs = min(max_epochs, EPOCHS_WITHOUT_VALIDATION)
-        warnings.warn(
+        warn(
             f"no label is held out for validation, so training runs for {max_epochs} epochs without early stopping; "
-            "label two rows or more of some class and let validation_fraction be > 0, or pass validation_mask",
-            stacklevel=2,
+            "label two rows or more of some class and let validation_fraction be > 0, or pass validation_mask"
         )
     with torch.no_grad():
         propagated = network.propagate_input(features, hood)
@@ -223,18 +225,20 @@ class Training(Iterator[Epoch]):
                 "features of unit length, or use normalize_hidden=True and rule='simplex'"
             )
         validation_loss = validation_accuracy = None
-        is_best = False
+        is_best, best = False, self._best
         if task.validation.any():
             validation_loss, validation_accuracy = self._validate(logits.detach())
             is_best = validation_loss < self._best_loss
             if is_best:
-                self._best_loss = validation_loss
-                self._best = [weight.clone() for weight in self._live]  # a copy: the live ones change in place
-            if self._best_loss < self._counted_loss - self._tol:
-                self._counted_loss, self._counted_number = self._best_loss, number
+                best = [weight.clone() for weight in self._live]  # a copy: the live ones change in place
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()
+        # Last, so that an interrupt before leaves the best weights and their figures those of whole epochs.
+        if is_best and validation_loss is not None:
+            self._best, self._best_loss = best, validation_loss
+            if validation_loss < self._counted_loss - self._tol:
+                self._counted_loss, self._counted_number = validation_loss, number
         return Epoch(number, loss.item(), validation_loss, validation_accuracy, is_best)
 
     def _validate(self, logits: Tensor) -> tuple[float, float]:
@@ -262,9 +266,11 @@ class Training(Iterator[Epoch]):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from a :meth:`state_dict`."""
         number, self._best_loss, self._counted_loss, counted_number = state["progress"].tolist()
+        validated = self._best_loss < float("inf")  # else the live weights are what is shown
         self._number, self._counted_number = int(number), int(counted_number)
         self._generator.set_state(state["generator"])
-        self._best = [state[f"best.{place}"].to(weight) for place, weight in enumerate(self._live)]
+        if validated:
+            self._best = [state[f"best.{place}"].to(weight) for place, weight in enumerate(self._live)]
         for place, (weight, live) in enumerate(zip(self._weights, self._live, strict=True)):
             live.copy_(state[f"live.{place}"])
             prefix = f"adam.{place}."
@@ -327,20 +333,26 @@ def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
     return mask
 
 
-def _check_training_labels(labels: Tensor, n_classes: int) -> None:
+def _check_some_weight(weights: Tensor, what: str) -> None:
+    if not weights.any():
+        raise ValueError(
+            f"sample_weight must not be zero for every row that is {what} on, got only zero; raise a few weights"
+        )
+
+
+def _check_training_labels(labels: Tensor, names: list[Any]) -> None:
     if len(labels) == 0:
         raise ValueError(
             "training needs labelled rows, got none outside the validation set; label a few rows, or unmark some"
         )
     if len(labels.unique()) < 2:
         raise ValueError(
-            f"training needs at least 2 classes among its labelled rows, got only class {int(labels[0])}; "
+            f"training needs at least 2 classes among its labelled rows, got only class {names[int(labels[0])]}; "
             "label a row of another class"
         )
-    missing = sorted(set(range(n_classes)) - set(labels.tolist()))
+    missing = [str(names[place]) for place in sorted(set(range(len(names))) - set(labels.tolist()))]
     if missing:
-        warnings.warn(
-            f"no training label for class {', '.join(map(str, missing))}, so nothing will be predicted as it; label a "
-            "row of each class, or lower out_channels",
-            stacklevel=3,
+        warn(
+            f"no training label for class {', '.join(missing)}, so it will hardly be predicted; label more rows of it, "
+            "or hold none of them out"
         )

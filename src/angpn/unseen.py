@@ -1,7 +1,8 @@
 """Rows that came after training: each is attached to the fitted rows nearest to it.
 
 A new row takes part in Algorithm 1 as a fitted one does, with fitted rows as its candidates; nothing changes for the
-fitted rows, and new rows do not see each other, so what a row gets depends neither on its batch nor on its order.
+fitted rows, and new rows do not see each other, so what a row gets does not depend on
+its batch or its order, but for rounding.
 """
 
 from typing import Any
@@ -27,15 +28,17 @@ def embed_unseen(
     unseen: Any,  # (r, d) alike
     indices: Tensor,  # (r, m) the fitted rows nearest to each
     distances: Tensor,  # (r, m) nearest first
+    *,
+    match_empty: bool = True,
 ) -> Tensor:  # (r, width)
     """The last hidden layer for rows that were not trained on.
 
-    A row at distance 0 from a fitted row is that row and gets its result; so does an empty row, where an empty row was
-    fitted.
+    A row that equals a fitted row, at distance 0, is that row and gets its result; with ``match_empty`` so does an
+    empty row, where an empty row was fitted (in chord distance it is far from everything, other empty rows included).
 
     With direction "symmetric" or "normalized" the fitted rows are taken to choose a new row as much as it chooses them.
     """
-    same, twin = _twins(features, unseen, indices, distances)
+    same, twin = _twins(features, unseen, indices, distances, match_empty)
     fitted, hidden = features, unseen
     with torch.no_grad():
         for conv in network.convs:
@@ -52,14 +55,28 @@ def embed_unseen(
     return hidden
 
 
-def _twins(features: Any, unseen: Any, indices: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
+def _twins(features: Any, unseen: Any, indices: Tensor, distances: Tensor, match_empty: bool) -> tuple[Tensor, Tensor]:
     """Which new rows equal a fitted one, and which that is."""
-    same, twin = distances[:, 0] == 0, indices[:, 0].clone()
-    empty = _empty(features).nonzero().squeeze(1)
-    if len(empty):  # at chord distance sqrt(2) from everything, each other included
-        alike = _empty(unseen).to(same.device)
-        same, twin = same | alike, torch.where(alike & ~same, empty[0].to(twin.device), twin)
+    same = torch.zeros(len(indices), dtype=torch.bool, device=indices.device)
+    twin = indices[:, 0].clone()
+    for place in range(indices.shape[1]):
+        rows = ((distances[:, place] == 0) & ~same).nonzero().squeeze(1)
+        if not len(rows):
+            break
+        found = rows[_equal(features, indices[rows, place], unseen, rows)]
+        same[found], twin[found] = True, indices[found, place]
+    empty = _empty(features).nonzero().squeeze(1) if match_empty else indices[:0, 0]
+    if len(empty):
+        alike = _empty(unseen).to(same.device) & ~same
+        same, twin = same | alike, torch.where(alike, empty[0].to(twin.device), twin)
     return same, twin
+
+
+def _equal(features: Any, fitted_rows: Tensor, unseen: Any, rows: Tensor) -> Tensor:  # (r,) bool
+    if isinstance(features, Tensor):
+        return (features[fitted_rows] == unseen[rows]).all(dim=1)
+    difference = abs(features[fitted_rows.numpy()] - unseen[rows.numpy()]).sum(axis=1)
+    return torch.from_numpy(np.asarray(difference == 0).ravel())
 
 
 def _empty(rows: Any) -> Tensor:  # (n,) bool
@@ -119,9 +136,8 @@ class _Attached:
 
 def _degree_scale(conv: ANGPNConv, inputs: Any, hood: Neighborhood) -> Tensor:  # (n,)
     """degree^-1/2 of the fitted rows in S + S^T."""
-    weights = conv.graph(inputs, hood)
-    chosen = torch.zeros_like(weights[:, 0]).index_add(0, hood.indices.flatten(), weights.flatten())
-    degree = weights.sum(dim=1) + chosen
+    graph = conv.graph_matrix(inputs, hood)
+    degree = torch.from_numpy(graph.sum(axis=1) + graph.sum(axis=0)).to(hood.distances.device, conv.weight.dtype)
     return torch.where(degree > 0, degree, 1).rsqrt()
 
 

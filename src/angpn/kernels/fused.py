@@ -8,6 +8,7 @@ projection and F F^T carry on to the F of the step before; that F came from H in
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -100,6 +101,24 @@ def algorithm1_fused(hood: Neighborhood, features: Tensor, chosen: Tensor | None
     if unpacked.direction != "directed" or len(chosen) == hood.n_rows:
         return algorithm1_fused(hood, features, **options)[chosen]
     return _Algorithm1.apply(hood, unpacked, features, chosen.numpy().astype(np.int32))
+
+
+def graph_fused(hood: Neighborhood, features: Tensor, **options: Any) -> scipy.sparse.csr_array:
+    """S of :func:`angpn.anfp.algorithm1`, compiled, as a sparse matrix without its zeros."""
+    o = Options(**options)
+    inputs = features.detach().contiguous().numpy()
+    limit = 1 if o.beta == 0 else o.num_steps or o.max_steps
+    propagated = inputs
+    for _ in range(limit):
+        previous = propagated
+        step, propagated = _step(hood, o, inputs, previous, hood.all_rows)
+        if o.num_steps is None and o.beta > 0 and _settled(propagated, previous, o.tol):
+            break
+    graph = step.graph
+    held = np.arange(graph.columns.shape[1]) < graph.sizes[:, None]
+    starts = np.concatenate([[0], np.cumsum(graph.sizes, dtype=np.int64)])
+    parts = graph.weights[held], graph.columns[held].astype(np.int64), starts
+    return scipy.sparse.csr_array(parts, shape=(hood.n_rows, hood.n_rows))
 
 
 class _Algorithm1(torch.autograd.Function):

@@ -1,0 +1,101 @@
+"""Deep Graph Infomax: an embedding by contrast with a shuffled graph."""
+
+import math
+import os
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from angpn.baselines.base import Array, Baseline, Problem, require
+from angpn.baselines.embedding import cached
+from angpn.baselines.neural import RowsLinear, as_torch, edge_index
+from angpn.baselines.reference import logistic_distributions
+from angpn.kernels.threads import threads_for
+
+
+class DeepGraphInfomax(Baseline):
+    """Velickovic et al. (2019), *Deep graph infomax*, on torch_geometric's DeepGraphInfomax and GCNConv.
+
+    One layer of 512 channels with PReLU, Adam 0.001, patience 20 on its own loss, then logistic regression on the
+    embedding, as the authors have it. The embedding does not depend on the labels: it is kept for the next fit on the
+    same rows, and in ``cache_folder`` for the next process.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_channels: int = 512,
+        learning_rate: float = 0.001,
+        max_iter: int = 500,
+        n_iter_no_change: int = 20,
+        cache_folder: str | os.PathLike[str] | None = None,
+        n_neighbors: int = 10,
+        validation_fraction: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden_channels = hidden_channels
+        self.learning_rate = learning_rate
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.cache_folder = cache_folder
+        self.n_neighbors = n_neighbors
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    def _distributions(self, problem: Problem) -> Array:
+        require("torch_geometric")
+        parts = {
+            "method": "DGI",
+            "graph": problem.graph,
+            "features": problem.features,
+            "setting": (self.hidden_channels, self.learning_rate, self.max_iter, self.n_iter_no_change),
+            "seed": problem.seed,
+        }
+        self.embedding_ = cached(parts, self.cache_folder, lambda: self._embedding(problem))
+        return logistic_distributions(self.embedding_, problem)
+
+    def _embedding(self, problem: Problem) -> Array:  # (n, hidden_channels)
+        infomax = require("torch_geometric.nn").DeepGraphInfomax
+        features, edges = as_torch(problem.features), edge_index(problem.graph)
+        with torch.random.fork_rng(devices=[]), threads_for(len(problem.codes)):
+            torch.manual_seed(problem.seed)
+            model = infomax(
+                self.hidden_channels,
+                encoder=_Encoder(features.shape[1], self.hidden_channels),
+                summary=lambda z, *args: torch.sigmoid(z.mean(dim=0)),
+                corruption=lambda x, edges: (_shuffled(x), edges),
+            )
+            optimizer = torch.optim.Adam(model.parameters(), lr=self.learning_rate)
+            best_loss, best_epoch, best = math.inf, 0, model.state_dict()
+            for epoch in range(self.max_iter):
+                model.train()
+                optimizer.zero_grad()
+                loss = model.loss(*model(features, edges))
+                loss.backward()
+                optimizer.step()
+                if loss.item() < best_loss:
+                    best_loss, best_epoch = loss.item(), epoch
+                    best = {name: value.clone() for name, value in model.state_dict().items()}
+                elif epoch - best_epoch >= self.n_iter_no_change:
+                    break
+            model.load_state_dict(best)
+            model.eval()
+            with torch.no_grad():
+                return model(features, edges)[0].numpy()
+
+
+class _Encoder(nn.Module):
+    def __init__(self, in_channels: int, hidden: int) -> None:
+        super().__init__()
+        self.conv = require("torch_geometric.nn").GCNConv(in_channels, hidden, cached=True)
+        self.conv.lin = RowsLinear(in_channels, hidden)
+        self.activation = nn.PReLU(hidden)
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        return self.activation(self.conv(rows, edges))
+
+
+def _shuffled(rows: Tensor) -> Tensor:
+    order = torch.randperm(rows.shape[0])
+    return rows.index_select(0, order)

@@ -1,0 +1,56 @@
+"""Embeddings that depend on the graph and not on the labels: computed once for each graph, not once for each split."""
+
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from angpn.baselines.base import Array
+from angpn.files import replacing
+
+_KEPT = 8
+_memory: OrderedDict[str, Array] = OrderedDict()
+
+
+def cached(
+    parts: Mapping[str, Any],  # what the embedding depends on: arrays, sparse matrices, plain values
+    folder: str | os.PathLike[str] | None,
+    compute: Callable[[], Array],
+) -> Array:
+    """The embedding of these parts: from memory, from a file in ``folder``, or computed now and kept in both."""
+    key = _key(parts)
+    if key not in _memory:
+        path = None if folder is None else Path(folder) / f"{key}.npy"
+        if path is not None and path.exists():
+            found = np.load(path, allow_pickle=False)
+        else:
+            found = compute()
+            if path is not None:
+                with replacing(path) as temporary, temporary.open("wb") as file:
+                    np.save(file, found)
+        _memory[key] = found
+        while len(_memory) > _KEPT:
+            _memory.popitem(last=False)
+    return _memory[key]
+
+
+def _key(parts: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for name, part in sorted(parts.items()):
+        digest.update(name.encode())
+        if scipy.sparse.issparse(part):
+            arrays = [part.data, part.indices, part.indptr]
+        elif isinstance(part, np.ndarray):
+            arrays = [part]
+        else:
+            arrays = []
+            digest.update(repr(part).encode())
+        for array in arrays:
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

@@ -1,0 +1,58 @@
+"""The graph attention network."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from angpn.baselines.base import require
+from angpn.baselines.neural import GraphNetwork, RowsLinear, dropped
+
+
+class GAT(GraphNetwork):
+    """Velickovic et al. (2018), *Graph attention networks*, on GATConv.
+
+    8 heads of 8 channels, then one head; dropout 0.6 on inputs and attention, ELU, L2 5e-4, Adam 0.005, patience 100,
+    as the authors have it.
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_channels: int = 8,
+        heads: int = 8,
+        dropout: float = 0.6,
+        learning_rate: float = 0.005,
+        weight_decay: float = 5e-4,
+        max_iter: int = 1000,
+        n_iter_no_change: int = 100,
+        n_neighbors: int = 10,
+        validation_fraction: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden_channels = hidden_channels
+        self.heads = heads
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.n_neighbors = n_neighbors
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+
+    def _module(self, in_channels: int, n_classes: int) -> nn.Module:
+        return _Network(in_channels, self.hidden_channels, n_classes, self.heads, self.dropout)
+
+
+class _Network(nn.Module):
+    def __init__(self, in_channels: int, hidden: int, n_classes: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        conv = require("torch_geometric.nn").GATConv
+        self.first = conv(in_channels, hidden, heads=heads, dropout=dropout)
+        self.first.lin = RowsLinear(in_channels, heads * hidden)
+        self.second = conv(heads * hidden, n_classes, heads=1, concat=False, dropout=dropout)
+        self.dropout = dropout
+
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
+        rows = nn.functional.elu(self.first(dropped(rows, self.dropout, self.training), edges))
+        return self.second(dropped(rows, self.dropout, self.training), edges)

@@ -1,0 +1,36 @@
+"""The graph that all baselines share."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from angpn.distances import Metric, nearest_candidates
+
+
+def shared_graph(
+    X: Any,  # (n, d) dense or sparse
+    n_neighbors: int = 10,
+    metric: Metric = "chord",
+    *,
+    self_loops: bool = False,
+    random_state: int = 0,
+) -> scipy.sparse.csr_array:  # (n, n)
+    """The symmetric graph of nearest neighbours: 1 where either row is among the other's ``n_neighbors`` nearest."""
+    n = X.shape[0]
+    hood = nearest_candidates(X, min(n_neighbors, n - 1), metric, random_state=random_state)
+    columns, m = hood.indices.numpy().flatten(), hood.n_candidates
+    directed = scipy.sparse.csr_array((np.ones(n * m), columns, np.arange(0, n * m + 1, m)), shape=(n, n))
+    graph = scipy.sparse.csr_array(directed.maximum(directed.T))
+    return with_self_loops(graph) if self_loops else graph
+
+
+def with_self_loops(graph: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """The same graph, each row also its own neighbour."""
+    return scipy.sparse.csr_array(graph.maximum(scipy.sparse.eye_array(graph.shape[0])))
+
+
+def connected(graph: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    """The same graph, a row without neighbours being its own: its degree can then be divided by."""
+    lonely = np.asarray(graph.sum(axis=1)).ravel() == 0
+    return scipy.sparse.csr_array(graph + scipy.sparse.diags_array(lonely.astype(float)))

@@ -1,0 +1,122 @@
+"""Full-batch training of a graph network, as GCN, GAT, GraphSAGE and APPNP have it in common."""
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor, nn
+
+from angpn.baselines.base import Array, Baseline, Problem, require
+from angpn.kernels.threads import threads_for
+
+EPOCHS_WITHOUT_VALIDATION = 200
+
+
+class GraphNetwork(Baseline):
+    """A network of torch_geometric's modules, trained by Adam with early stopping on the validation labels.
+
+    As the authors of GAT and APPNP have it, training goes on while the loss or the accuracy on them improves, and the
+    weights with the highest accuracy are kept, of equals those with the lowest loss.
+
+    A subclass has ``learning_rate``, ``weight_decay``, ``max_iter`` and ``n_iter_no_change`` among its parameters, and
+    ``_module``, which makes the network: features and edges in, logits out. If the network has ``decayed``, a list of
+    parameters, weight decay is for those alone.
+    """
+
+    def _module(self, in_channels: int, n_classes: int) -> nn.Module:
+        raise NotImplementedError
+
+    def _distributions(self, problem: Problem) -> Array:
+        require("torch_geometric")
+        features, edges = as_torch(problem.features), edge_index(problem.graph)
+        with torch.random.fork_rng(devices=[]), threads_for(len(problem.codes)):
+            torch.manual_seed(problem.seed)  # torch_geometric draws from the global generator, which is put back after
+            module = self._module(features.shape[1], problem.n_classes)
+            self.n_iter_ = self._train(module, features, edges, problem)
+            with torch.no_grad():
+                return module(features, edges).softmax(dim=1).double().numpy()
+
+    def _train(self, module: nn.Module, features: Tensor, edges: Tensor, problem: Problem) -> int:
+        labels, training, validation = (
+            torch.from_numpy(part) for part in (problem.codes, problem.training, problem.validation)
+        )
+        optimizer = torch.optim.Adam(_groups(module, self.weight_decay), lr=self.learning_rate)
+        has_validation = bool(problem.validation.any())
+        best_score, best = (-math.inf, -math.inf), None
+        best_loss, best_accuracy, improved = math.inf, -math.inf, 0
+        epochs = self.max_iter if has_validation else min(self.max_iter, EPOCHS_WITHOUT_VALIDATION)
+        for epoch in range(1, epochs + 1):
+            module.train()
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(module(features, edges)[training], labels[training]).backward()
+            optimizer.step()
+            if not has_validation:
+                continue
+            module.eval()
+            with torch.no_grad():
+                logits = module(features, edges)[validation]
+                loss = float(nn.functional.cross_entropy(logits, labels[validation]))
+                accuracy = float((logits.argmax(dim=1) == labels[validation]).double().mean())
+            if (accuracy, -loss) > best_score:
+                best_score = accuracy, -loss
+                best = {name: value.clone() for name, value in module.state_dict().items()}
+            if loss < best_loss or accuracy > best_accuracy:
+                best_loss, best_accuracy, improved = min(loss, best_loss), max(accuracy, best_accuracy), epoch
+            elif epoch - improved >= self.n_iter_no_change:
+                break
+        if best is not None:
+            module.load_state_dict(best)
+        module.eval()
+        return epoch
+
+
+def _groups(module: Any, weight_decay: float) -> list[dict[str, Any]]:
+    decayed = getattr(module, "decayed", None)
+    if decayed is None:
+        return [{"params": list(module.parameters()), "weight_decay": weight_decay}]
+    chosen = {id(parameter) for parameter in decayed}
+    rest = [parameter for parameter in module.parameters() if id(parameter) not in chosen]
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
+
+
+def as_torch(features: Any) -> Tensor:
+    """Rows as float32, dense or sparse as they were."""
+    if not scipy.sparse.issparse(features):
+        return torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
+    coo = features.tocoo()
+    indices = torch.from_numpy(np.stack(coo.coords).astype(np.int64))
+    values = torch.from_numpy(coo.data.astype(np.float32))
+    return torch.sparse_coo_tensor(indices, values, coo.shape, check_invariants=False).coalesce()
+
+
+def edge_index(graph: scipy.sparse.csr_array) -> Tensor:  # (2, edges)
+    """A symmetric graph as torch_geometric has it."""
+    return torch.from_numpy(np.stack(graph.tocoo().coords).astype(np.int64))
+
+
+def dropped(features: Tensor, rate: float, training: bool) -> Tensor:
+    """Dropout on dense rows, or on what sparse ones hold."""
+    if not features.is_sparse:
+        return nn.functional.dropout(features, rate, training)
+    values = nn.functional.dropout(features.values(), rate, training)
+    shape = tuple(features.shape)
+    return torch.sparse_coo_tensor(features.indices(), values, shape, is_coalesced=True, check_invariants=False)
+
+
+class RowsLinear(nn.Module):
+    """A linear map of rows that may be sparse. Glorot's initialisation, no bias: what the layers it serves have."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw fresh weights."""
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """rows W."""
+        return rows @ self.weight

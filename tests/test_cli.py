@@ -52,6 +52,22 @@ def test_a_picture_that_fails_half_way_leaves_the_old_one(tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == ["picture.png"]
 
 
+def test_bench_of_methods_prints_one_json_object_with_all_of_them(monkeypatch):
+    from angpn.baselines import METHODS, LabelPropagation, LogisticRegression
+
+    few = {"LP": LabelPropagation, "LogisticRegression": LogisticRegression}
+    monkeypatch.setattr("angpn.baselines.METHODS", few)
+    monkeypatch.setattr("angpn.bench.METHODS", few)
+    result = CliRunner().invoke(app, ["bench", "--methods", "--rows", "200", "--json"], catch_exceptions=False)
+    found = json.loads(result.stdout)
+    assert found["rows"] == 200
+    assert found["methods"].keys() == few.keys()
+    assert all(figures["seconds"] > 0 and figures["accuracy"] > 0.5 for figures in found["methods"].values())
+    shown = CliRunner().invoke(app, ["bench", "--methods", "--rows", "200"], catch_exceptions=False).stdout
+    assert "LogisticRegression" in shown
+    assert len(METHODS) == 17
+
+
 def test_version():
     result = subprocess.run([sys.executable, "-m", "angpn", "--version"], capture_output=True, text=True, check=True)
     assert result.stdout == f"angpn {angpn.__version__}\n"

@@ -162,3 +162,14 @@ def test_mismatched_rows(problem):
         conv()(problem.features[:, :2], problem.distances)
     with pytest.raises(ValueError, match="in_channels and out_channels must be at least 1, got 0 and 2"):
         ANGPNConv(0, 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"beta": 0.0}, {"num_steps": None}, {"rule": "printed"}], ids=str)
+def test_the_graph_as_a_matrix_is_the_graph_on_the_lists(options):
+    features = torch.nn.functional.normalize(torch.randn(50, 6, generator=torch.Generator().manual_seed(0)).double())
+    hood = nearest_candidates(features, 12)
+    conv = ANGPNConv(6, 4, n_neighbors=5, normalize=True, **options).double()
+    expected = hood.to_matrix(conv.graph(features, hood))
+    matrix = conv.graph_matrix(features, hood)
+    assert (matrix.data > 0).all()
+    torch.testing.assert_close(torch.from_numpy(matrix.toarray()), expected, rtol=1e-5, atol=1e-6)

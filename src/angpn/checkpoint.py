@@ -1,6 +1,5 @@
 """A fit that can be taken up again after the process was killed."""
 
-import hashlib
 import os
 import time
 from collections.abc import Mapping
@@ -8,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 import torch
 
 from angpn.container import Contents, read_contents, write_contents
+from angpn.fingerprint import fingerprint
 from angpn.training import Epoch, Training
 
 SECONDS_BETWEEN_SAVES = 1.0
@@ -24,7 +23,7 @@ class Checkpoint:
         if resume and path is None:
             raise ValueError("resume=True needs the checkpoint to take up, got checkpoint=None; name its file")
         self._path, self._saved_at = path, -float("inf")
-        self._fingerprint = None if path is None else _fingerprint(problem)
+        self._fingerprint = None if path is None else fingerprint(problem)
         self._contents: Contents | None = None
         self.seed: int | None = None  # that of the fit to be taken up
         if resume and path is not None and Path(path).exists():
@@ -74,20 +73,3 @@ def _epoch(number: int, figures: list[float]) -> Epoch:
     loss, validation_loss, accuracy, is_best = figures
     validated = validation_loss == validation_loss
     return Epoch(number, loss, validation_loss if validated else None, accuracy if validated else None, bool(is_best))
-
-
-def _fingerprint(parts: Mapping[str, Any]) -> str:
-    """A digest of arrays (dense, sparse or None) and plain values."""
-    digest = hashlib.sha256()
-    for name, part in sorted(parts.items()):
-        digest.update(name.encode())
-        if scipy.sparse.issparse(part):
-            arrays = [part.data, part.indices, part.indptr]
-        else:
-            arrays = [part] if isinstance(part, np.ndarray) and part.dtype.kind != "O" else []
-            if not arrays:
-                digest.update(repr(part).encode())
-        for array in arrays:
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()

@@ -1,14 +1,13 @@
 """APPNP: predict, then propagate by personalised PageRank."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import require
+from angpn.baselines.base import parameters, require
 from angpn.baselines.neural import GraphNetwork, RowsLinear, dropped
 
 
+@parameters
 class APPNP(GraphNetwork):
     """Gasteiger, Bojchevski, Guennemann (2019), *Predict then propagate*, on torch_geometric's APPNP.
 
@@ -17,32 +16,13 @@ class APPNP(GraphNetwork):
     module drops them anew from what the step before left, so that after ten steps next to none remain.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden_channels: int = 64,
-        num_steps: int = 10,
-        alpha: float = 0.1,
-        dropout: float = 0.5,
-        learning_rate: float = 0.01,
-        weight_decay: float = 5e-3,
-        max_iter: int = 2000,
-        n_iter_no_change: int = 100,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden_channels = hidden_channels
-        self.num_steps = num_steps
-        self.alpha = alpha
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    hidden_channels: int = 64
+    num_steps: int = 10
+    alpha: float = 0.1
+    dropout: float = 0.5
+    learning_rate: float = 0.01
+    weight_decay: float = 5e-3
+    max_iter: int = 2000
 
     def _module(self, in_channels: int, n_classes: int) -> nn.Module:
         propagate = require("torch_geometric.nn").APPNP(self.num_steps, self.alpha, cached=True)

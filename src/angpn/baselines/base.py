@@ -3,7 +3,8 @@
 import importlib
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse
@@ -22,6 +23,7 @@ from angpn.training import hold_out
 
 Array = np.ndarray[Any, Any]
 Setting = TypeVar("Setting")
+Estimator = TypeVar("Estimator")
 
 
 class Problem(NamedTuple):
@@ -41,14 +43,21 @@ class Problem(NamedTuple):
         return np.where(self.training, self.codes, UNLABELLED)
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def parameters(cls: type[Estimator]) -> type[Estimator]:
+    """The fields of a class as its keyword-only parameters, stored as they come: what scikit-learn wants of them."""
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+
+@parameters
 class Baseline(ClassifierMixin, BaseEstimator):
     """A semi-supervised classifier: -1, None or NaN in y is unlabelled; ``transduction_`` labels every row.
 
-    A subclass has the parameters ``validation_fraction``, ``random_state`` and, if it needs a graph, ``n_neighbors``
-    among its own, and ``_distributions``, which gives the probability of each class for each row.
+    A subclass has ``_distributions``, which gives the probability of each class for each row.
     """
 
-    needs_graph = True
+    validation_fraction: float = 0.1  # of the labels of each class, held out where no mask is given
+    random_state: Any = None
 
     def fit(
         self,
@@ -56,14 +65,15 @@ class Baseline(ClassifierMixin, BaseEstimator):
         y: Any,  # (n,)
         *,
         validation_mask: Any = None,  # (n,) bool
-        graph: Any = None,  # (n, n) sparse
     ) -> Self:
         """Learn from the labelled rows, and label all.
 
         ``validation_mask`` marks labelled rows whose labels serve stopping and selection only; without it,
-        ``validation_fraction`` of the labels of each class is held out for that. ``graph`` replaces the one that
-        :func:`~angpn.baselines.shared_graph` would make of X.
+        ``validation_fraction`` of the labels of each class is held out for that.
         """
+        return self._fit(X, y, validation_mask, lambda rows: scipy.sparse.csr_array((rows.shape[0], rows.shape[0])))
+
+    def _fit(self, X: Any, y: Any, validation_mask: Any, graph_of: Callable[[Any], Any]) -> Self:
         labels = encode_labels(y)
         if isinstance(X, Tensor):
             sparse = as_sparse_rows(X, X.dtype)
@@ -79,11 +89,7 @@ class Baseline(ClassifierMixin, BaseEstimator):
         if not training.any():
             raise ValueError("training needs labelled rows outside the validation set, got none; unmark some")
         rows = normalize(X)
-        if not self.needs_graph:
-            graph = scipy.sparse.csr_array((X.shape[0], X.shape[0]))
-        elif graph is None:
-            graph = shared_graph(rows, self.n_neighbors)
-        graph = scipy.sparse.csr_array(graph)
+        graph = scipy.sparse.csr_array(graph_of(rows))
         check_same_rows(graph.shape[0], X.shape[0], "graph", "X")
         self.classes_ = labels.classes
         problem = Problem(rows, graph, labels.codes, training, validation, len(labels.classes), seed)
@@ -100,8 +106,30 @@ class Baseline(ClassifierMixin, BaseEstimator):
         return tags
 
 
-class InductiveBaseline(Baseline):
-    """A baseline that can also label rows it has not seen: a subclass has ``_scores`` for rows of unit length."""
+@parameters
+class GraphBaseline(Baseline):
+    """A baseline that works on a graph: by default :func:`~angpn.baselines.shared_graph` of X."""
+
+    n_neighbors: int = 10
+
+    def fit(
+        self,
+        X: Any,  # (n, d) dense or sparse
+        y: Any,  # (n,)
+        *,
+        validation_mask: Any = None,  # (n,) bool
+        graph: Any = None,  # (n, n) sparse, symmetric
+    ) -> Self:
+        """As :meth:`Baseline.fit`; ``graph`` replaces the one that would be made of X."""
+        return self._fit(
+            X, y, validation_mask, lambda rows: shared_graph(rows, self.n_neighbors) if graph is None else graph
+        )
+
+
+class Inductive:
+    """A baseline that can also label rows it has not seen: it has ``_probabilities`` of rows of unit length."""
+
+    classes_: Array
 
     def predict_proba(self, X: Any) -> Array:  # (r, c)
         """The probability of each class for each row."""

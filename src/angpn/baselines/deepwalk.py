@@ -2,19 +2,19 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numba import njit
 
-from angpn.baselines.base import Array, Baseline, Problem, require
+from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require
 from angpn.baselines.embedding import cached
 from angpn.baselines.graph import connected
 from angpn.baselines.reference import logistic_distributions
 
 
-class DeepWalk(Baseline):
+@parameters
+class DeepWalk(GraphBaseline):
     """Perozzi, Al-Rfou, Skiena (2014), *DeepWalk: online learning of social representations*.
 
     Uniform random walks from every row, skip-gram with hierarchical softmax on them by gensim, then logistic regression
@@ -22,26 +22,11 @@ class DeepWalk(Baseline):
     fit on the same graph, and in ``cache_folder`` for the next process.
     """
 
-    def __init__(
-        self,
-        *,
-        n_walks: int = 80,
-        walk_length: int = 40,
-        window: int = 10,
-        n_components: int = 128,
-        cache_folder: str | os.PathLike[str] | None = None,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.n_walks = n_walks
-        self.walk_length = walk_length
-        self.window = window
-        self.n_components = n_components
-        self.cache_folder = cache_folder
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    n_walks: int = 80
+    walk_length: int = 40
+    window: int = 10
+    n_components: int = 128
+    cache_folder: str | os.PathLike[str] | None = None
 
     def _distributions(self, problem: Problem) -> Array:
         require("gensim")

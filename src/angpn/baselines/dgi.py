@@ -2,19 +2,19 @@
 
 import math
 import os
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import Array, Baseline, Problem, require
+from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require
 from angpn.baselines.embedding import cached
 from angpn.baselines.neural import RowsLinear, as_torch, edge_index
 from angpn.baselines.reference import logistic_distributions
 from angpn.kernels.threads import threads_for
 
 
-class DeepGraphInfomax(Baseline):
+@parameters
+class DeepGraphInfomax(GraphBaseline):
     """Velickovic et al. (2019), *Deep graph infomax*, on torch_geometric's DeepGraphInfomax and GCNConv.
 
     One layer of 512 channels with PReLU, Adam 0.001, patience 20 on its own loss, then logistic regression on the
@@ -22,26 +22,11 @@ class DeepGraphInfomax(Baseline):
     same rows, and in ``cache_folder`` for the next process.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden_channels: int = 512,
-        learning_rate: float = 0.001,
-        max_iter: int = 500,
-        n_iter_no_change: int = 20,
-        cache_folder: str | os.PathLike[str] | None = None,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden_channels = hidden_channels
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.cache_folder = cache_folder
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    hidden_channels: int = 512
+    learning_rate: float = 0.001
+    max_iter: int = 500
+    n_iter_no_change: int = 20
+    cache_folder: str | os.PathLike[str] | None = None
 
     def _distributions(self, problem: Problem) -> Array:
         require("torch_geometric")

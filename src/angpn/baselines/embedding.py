@@ -1,6 +1,5 @@
 """Embeddings that depend on the graph and not on the labels: computed once for each graph, not once for each split."""
 
-import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -8,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from angpn.baselines.base import Array
 from angpn.files import replacing
+from angpn.fingerprint import fingerprint
 
 _KEPT = 8
 _memory: OrderedDict[str, Array] = OrderedDict()
@@ -23,7 +22,7 @@ def cached(
     compute: Callable[[], Array],
 ) -> Array:
     """The embedding of these parts: from memory, from a file in ``folder``, or computed now and kept in both."""
-    key = _key(parts)
+    key = fingerprint(parts)
     if key not in _memory:
         path = None if folder is None else Path(folder) / f"{key}.npy"
         if path is not None and path.exists():
@@ -37,20 +36,3 @@ def cached(
         while len(_memory) > _KEPT:
             _memory.popitem(last=False)
     return _memory[key]
-
-
-def _key(parts: Mapping[str, Any]) -> str:
-    digest = hashlib.sha256()
-    for name, part in sorted(parts.items()):
-        digest.update(name.encode())
-        if scipy.sparse.issparse(part):
-            arrays = [part.data, part.indices, part.indptr]
-        elif isinstance(part, np.ndarray):
-            arrays = [part]
-        else:
-            arrays = []
-            digest.update(repr(part).encode())
-        for array in arrays:
-            digest.update(f"{array.dtype} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()

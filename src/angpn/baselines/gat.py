@@ -1,13 +1,12 @@
 """The graph attention network."""
 
-from typing import Any
-
 from torch import Tensor, nn
 
-from angpn.baselines.base import require
+from angpn.baselines.base import parameters, require
 from angpn.baselines.neural import GraphNetwork, RowsLinear, dropped
 
 
+@parameters
 class GAT(GraphNetwork):
     """Velickovic et al. (2018), *Graph attention networks*, on GATConv.
 
@@ -15,30 +14,11 @@ class GAT(GraphNetwork):
     as the authors have it.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden_channels: int = 8,
-        heads: int = 8,
-        dropout: float = 0.6,
-        learning_rate: float = 0.005,
-        weight_decay: float = 5e-4,
-        max_iter: int = 1000,
-        n_iter_no_change: int = 100,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden_channels = hidden_channels
-        self.heads = heads
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    hidden_channels: int = 8
+    heads: int = 8
+    dropout: float = 0.6
+    learning_rate: float = 0.005
+    weight_decay: float = 5e-4
 
     def _module(self, in_channels: int, n_classes: int) -> nn.Module:
         return _Network(in_channels, self.hidden_channels, n_classes, self.heads, self.dropout)

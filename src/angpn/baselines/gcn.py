@@ -1,15 +1,15 @@
 """The graph convolutional network."""
 
 import itertools
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import require
+from angpn.baselines.base import parameters, require
 from angpn.baselines.neural import GraphNetwork, RowsLinear, dropped
 
 
+@parameters
 class GCN(GraphNetwork):
     """Kipf, Welling (2017), *Semi-supervised classification with graph convolutional networks*, on GCNConv.
 
@@ -17,30 +17,11 @@ class GCN(GraphNetwork):
     early stopping waits longer than their 10 epochs.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden_channels: int = 16,
-        num_layers: int = 2,
-        dropout: float = 0.5,
-        learning_rate: float = 0.01,
-        weight_decay: float = 5e-4,
-        max_iter: int = 1000,
-        n_iter_no_change: int = 100,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden_channels = hidden_channels
-        self.num_layers = num_layers
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    hidden_channels: int = 16
+    num_layers: int = 2
+    dropout: float = 0.5
+    learning_rate: float = 0.01
+    weight_decay: float = 5e-4
 
     def _module(self, in_channels: int, n_classes: int) -> nn.Module:
         return _Network(in_channels, self.hidden_channels, n_classes, self.num_layers, self.dropout)

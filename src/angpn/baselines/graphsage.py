@@ -1,17 +1,16 @@
 """GraphSAGE with the mean aggregator, full batch."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import require
+from angpn.baselines.base import parameters, require
 from angpn.baselines.neural import GraphNetwork, RowsLinear
 
 # Aggregating wide rows costs their width for every edge in every epoch, so these are mapped first.
 WIDE = 512
 
 
+@parameters
 class GraphSAGE(GraphNetwork):
     """Hamilton, Ying, Leskovec (2017), *Inductive representation learning on large graphs*, on SAGEConv.
 
@@ -20,26 +19,9 @@ class GraphSAGE(GraphNetwork):
     first mapped to 128.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden_channels: int = 128,
-        learning_rate: float = 0.01,
-        weight_decay: float = 0.0,
-        max_iter: int = 1000,
-        n_iter_no_change: int = 100,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden_channels = hidden_channels
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    hidden_channels: int = 128
+    learning_rate: float = 0.01
+    weight_decay: float = 0.0
 
     def _module(self, in_channels: int, n_classes: int) -> nn.Module:
         return _Network(in_channels, self.hidden_channels, n_classes)

@@ -5,30 +5,19 @@ from typing import Any
 import numpy as np
 import sklearn.semi_supervised
 
-from angpn.baselines.base import Array, Baseline, Problem, all_columns, choose
+from angpn.baselines.base import Array, GraphBaseline, Problem, all_columns, choose, parameters
 from angpn.baselines.graph import connected
 
 
-class LabelPropagation(Baseline):
+@parameters
+class LabelPropagation(GraphBaseline):
     """Zhu, Ghahramani, Lafferty (2003), *Semi-supervised learning using Gaussian fields and harmonic functions*.
 
     Labelled rows are clamped; every other row takes the mean of its neighbours until nothing moves.
     """
 
-    def __init__(
-        self,
-        *,
-        max_iter: int = 10_000,
-        tol: float = 1e-3,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    max_iter: int = 10_000
+    tol: float = 1e-3
 
     def _distributions(self, problem: Problem) -> Array:
         model = sklearn.semi_supervised.LabelPropagation(
@@ -37,23 +26,12 @@ class LabelPropagation(Baseline):
         return _fitted(model, problem)
 
 
-class LabelSpreading(Baseline):
+@parameters
+class LabelSpreading(GraphBaseline):
     """Zhou et al. (2004), *Learning with local and global consistency*, alpha chosen on the validation labels."""
 
-    def __init__(
-        self,
-        *,
-        alphas: tuple[float, ...] = (0.8, 0.2, 0.5, 0.95, 0.99),
-        max_iter: int = 1000,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.alphas = alphas
-        self.max_iter = max_iter
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    alphas: tuple[float, ...] = (0.8, 0.2, 0.5, 0.95, 0.99)
+    max_iter: int = 1000
 
     def _distributions(self, problem: Problem) -> Array:
         def spread(alpha: float) -> Array:

@@ -8,14 +8,15 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from angpn.baselines.base import Array, InductiveBaseline, Problem, softmax
+from angpn.baselines.base import Array, GraphBaseline, Inductive, Problem, parameters, softmax
 from angpn.checks import check_choice
 from angpn.distances import nearest_candidates
 
 Kernel = Literal["rbf", "linear"]
 
 
-class ManifoldRegularization(InductiveBaseline):
+@parameters
+class ManifoldRegularization(Inductive, GraphBaseline):
     r"""Belkin, Niyogi, Sindhwani (2006), *Manifold regularization*: Laplacian regularised least squares, one-vs-rest.
 
     .. math:: \min_f \tfrac1l \sum_{i \le l} (y_i - f(x_i))^2 + \gamma_A \|f\|_K^2
@@ -33,24 +34,10 @@ class ManifoldRegularization(InductiveBaseline):
             neighbour.
     """
 
-    def __init__(
-        self,
-        *,
-        ambient: float = 0.005,
-        intrinsic: float = 0.045,
-        kernel: Kernel = "rbf",
-        gamma: float | None = None,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.ambient = ambient
-        self.intrinsic = intrinsic
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    ambient: float = 0.005
+    intrinsic: float = 0.045
+    kernel: Kernel = "rbf"
+    gamma: float | None = None
 
     def _distributions(self, problem: Problem) -> Array:
         check_choice(self.kernel, "kernel", get_args(Kernel))

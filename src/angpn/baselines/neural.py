@@ -8,22 +8,27 @@ import scipy.sparse
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import Array, Baseline, Problem, require
+from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require
 from angpn.kernels.threads import threads_for
 
 EPOCHS_WITHOUT_VALIDATION = 200
 
 
-class GraphNetwork(Baseline):
+@parameters
+class GraphNetwork(GraphBaseline):
     """A network of torch_geometric's modules, trained by Adam with early stopping on the validation labels.
 
     As the authors of GAT and APPNP have it, training goes on while the loss or the accuracy on them improves, and the
     weights with the highest accuracy are kept, of equals those with the lowest loss.
 
-    A subclass has ``learning_rate``, ``weight_decay``, ``max_iter`` and ``n_iter_no_change`` among its parameters, and
-    ``_module``, which makes the network: features and edges in, logits out. If the network has ``decayed``, a list of
-    parameters, weight decay is for those alone.
+    A subclass has ``_module``, which makes the network: features and edges in, logits out. If the network has
+    ``decayed``, a list of its weights, weight decay is for those alone.
     """
+
+    learning_rate: float = 0.01
+    weight_decay: float = 0.0
+    max_iter: int = 1000
+    n_iter_no_change: int = 100
 
     def _module(self, in_channels: int, n_classes: int) -> nn.Module:
         raise NotImplementedError

@@ -1,16 +1,15 @@
 """Poisson learning, for very few labels."""
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.sparse.linalg
 
-from angpn.baselines.base import Array, Baseline, Problem, softmax
+from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, softmax
 
 
-class PoissonLearning(Baseline):
+@parameters
+class PoissonLearning(GraphBaseline):
     r"""Calder, Cook, Thorpe, Slepcev (2020), *Poisson learning: graph based semi-supervised learning at very low label
     rates*.
 
@@ -22,18 +21,7 @@ class PoissonLearning(Baseline):
     of the largest u.
     """
 
-    def __init__(
-        self,
-        *,
-        tol: float = 1e-8,
-        n_neighbors: int = 10,
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.tol = tol
-        self.n_neighbors = n_neighbors
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    tol: float = 1e-8
 
     def _distributions(self, problem: Problem) -> Array:
         self.potential_ = poisson_potential(problem, self.tol)

@@ -8,13 +8,12 @@ import sklearn.neighbors
 import sklearn.semi_supervised
 import sklearn.svm
 
-from angpn.baselines.base import Array, InductiveBaseline, Problem, all_columns, choose, softmax
+from angpn.baselines.base import Array, Baseline, Inductive, Problem, all_columns, choose, parameters, softmax
 
 
-class _Supervised(InductiveBaseline):
+@parameters
+class _Supervised(Inductive, Baseline):
     """A supervised classifier of scikit-learn on the training rows."""
-
-    needs_graph = False
 
     def _settings(self, problem: Problem) -> Any:
         raise NotImplementedError
@@ -42,19 +41,11 @@ class _Supervised(InductiveBaseline):
         return all_columns(found, self.model_.classes_, len(self.classes_))
 
 
+@parameters
 class LogisticRegression(_Supervised):
     """Logistic regression on the labelled rows alone."""
 
-    def __init__(
-        self,
-        *,
-        Cs: tuple[float, ...] = (10.0, 1.0, 100.0, 1000.0),
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.Cs = Cs
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    Cs: tuple[float, ...] = (10.0, 1.0, 100.0, 1000.0)
 
     def _settings(self, problem: Problem) -> Any:
         return self.Cs
@@ -64,21 +55,12 @@ class LogisticRegression(_Supervised):
         return model.fit(problem.features[problem.training], problem.codes[problem.training])
 
 
+@parameters
 class SVM(_Supervised):
     """An RBF support vector machine on the labelled rows alone; its scores pass through a softmax."""
 
-    def __init__(
-        self,
-        *,
-        Cs: tuple[float, ...] = (10.0, 1.0, 100.0),
-        gammas: tuple[float | str, ...] = ("scale", 0.5, 2.0),
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.Cs = Cs
-        self.gammas = gammas
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    Cs: tuple[float, ...] = (10.0, 1.0, 100.0)
+    gammas: tuple[float | str, ...] = ("scale", 0.5, 2.0)
 
     def _settings(self, problem: Problem) -> Any:
         return [(C, gamma) for C in self.Cs for gamma in self.gammas]
@@ -88,19 +70,11 @@ class SVM(_Supervised):
         return model.fit(problem.features[problem.training], problem.codes[problem.training])
 
 
+@parameters
 class KNN(_Supervised):
     """The nearest labelled rows vote by their distance."""
 
-    def __init__(
-        self,
-        *,
-        counts: tuple[int, ...] = (5, 1, 3, 10, 20),
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.counts = counts
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    counts: tuple[int, ...] = (5, 1, 3, 10, 20)
 
     def _settings(self, problem: Problem) -> Any:
         return list(dict.fromkeys(min(count, int(problem.training.sum())) for count in self.counts))
@@ -111,21 +85,12 @@ class KNN(_Supervised):
         return model.fit(problem.features[problem.training], problem.codes[problem.training])
 
 
+@parameters
 class SelfTraining(_Supervised):
     """Yarowsky (1995): logistic regression that adds its own confident labels to the given ones and fits again."""
 
-    def __init__(
-        self,
-        *,
-        Cs: tuple[float, ...] = (10.0, 100.0),
-        thresholds: tuple[float, ...] = (0.9, 0.75),
-        validation_fraction: float = 0.1,
-        random_state: Any = None,
-    ) -> None:
-        self.Cs = Cs
-        self.thresholds = thresholds
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    Cs: tuple[float, ...] = (10.0, 100.0)
+    thresholds: tuple[float, ...] = (0.9, 0.75)
 
     def _settings(self, problem: Problem) -> Any:
         return [(C, threshold) for C in self.Cs for threshold in self.thresholds]

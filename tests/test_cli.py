@@ -68,6 +68,29 @@ def test_bench_of_methods_prints_one_json_object_with_all_of_them(monkeypatch):
     assert len(METHODS) == 17
 
 
+def test_data_lists_every_set_with_its_source_and_place(tmp_path):
+    (tmp_path / "coraml.npz").write_bytes(bytes(2**20))
+    result = CliRunner().invoke(app, ["data", "--data-home", str(tmp_path), "--json"], catch_exceptions=False)
+    found = json.loads(result.stdout)["sets"]
+    assert set(found) == {"svhn", "cifar10", "20news", "coraml", "digits", "wine", "breast_cancer"}
+    assert found["coraml"]["where"] == str(tmp_path / "coraml.npz")
+    assert found["coraml"]["megabytes"] == 1.0
+    assert found["svhn"]["where"] == "not fetched"
+    assert "non-commercial" in found["svhn"]["licence"]
+    shown = CliRunner().invoke(app, ["data", "--data-home", str(tmp_path)], catch_exceptions=False).stdout
+    assert "coraml          1617 x 8329   7 classes   coraml.npz, 1.0 MB" in shown
+
+
+def test_data_fetch_says_what_it_got_or_what_to_do(tmp_path):
+    result = CliRunner().invoke(app, ["data", "fetch", "wine"], catch_exceptions=False)
+    assert result.stdout.startswith("wine: 178 x 13, 3 classes")
+    result = CliRunner().invoke(app, ["data", "--data-home", str(tmp_path), "fetch", "coraml"])
+    assert result.exit_code == 1
+    assert "no stable official download exists" in result.stderr
+    result = CliRunner().invoke(app, ["data", "fetch", "mnist"])
+    assert result.exit_code == 2
+
+
 def test_version():
     result = subprocess.run([sys.executable, "-m", "angpn", "--version"], capture_output=True, text=True, check=True)
     assert result.stdout == f"angpn {angpn.__version__}\n"

@@ -89,7 +89,7 @@ class KNN(_Supervised):
 class SelfTraining(_Supervised):
     """Yarowsky (1995): logistic regression that adds its own confident labels to the given ones and fits again."""
 
-    Cs: tuple[float, ...] = (10.0, 100.0)
+    Cs: tuple[float, ...] = (100.0, 1000.0, 10.0)
     thresholds: tuple[float, ...] = (0.9, 0.75)
 
     def _settings(self, problem: Problem) -> Any:

@@ -1,0 +1,117 @@
+"""Where data sets lie, and how they get there: downloads that are whole and as published, or not there at all."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pooch
+import requests
+
+FOLDER_VARIABLE = "ANGPN_DATA"
+ATTEMPTS = 3
+SECONDS_BETWEEN_ATTEMPTS = 1.0
+TIMEOUT = 30.0
+
+
+class Source(NamedTuple):
+    """A file that somebody publishes."""
+
+    url: str
+    digest: str  # "sha256:..." or "md5:...", as published
+    filename: str
+    published_by: str  # who says that this is its digest
+
+
+def data_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """The folder given, else the one that ``ANGPN_DATA`` names, else a cache folder of the user's."""
+    return Path(data_home or os.environ.get(FOLDER_VARIABLE) or pooch.os_cache("angpn")).expanduser()
+
+
+def download(source: Source, folder: Path, *, progress: bool = True) -> Path:
+    """The file in ``folder``: found there, or downloaded, checked and only then given its name.
+
+    A connection that fails is tried again. A file with another digest than the published one is not kept.
+    """
+    path = folder / source.filename
+    if path.exists() and pooch.file_hash(str(path), source.digest.split(":")[0]) == source.digest.split(":")[1]:
+        return path
+    for attempt in range(1, ATTEMPTS + 1):
+        with _Bar(source.filename, enabled=progress) as bar:
+            try:
+                pooch.retrieve(
+                    source.url,
+                    source.digest,
+                    fname=source.filename,
+                    path=folder,
+                    downloader=pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT),
+                )
+                return path
+            except ValueError as error:  # the digest
+                raise ValueError(
+                    f"{source.url} must have the digest {source.digest} ({source.published_by}), got another: the file "
+                    "was cut short or is not the published one, and nothing was kept; try again later"
+                ) from error
+            except (requests.RequestException, ConnectionError, TimeoutError) as error:
+                if attempt == ATTEMPTS:
+                    raise ConnectionError(
+                        f"{source.url} must be reachable, got {type(error).__name__} in {ATTEMPTS} attempts ({error}); "
+                        f"check the connection, or put the file at {path} yourself"
+                    ) from error
+            except OSError as error:
+                raise OSError(
+                    f"{path} must be writable, got {error}; free some space, or name another folder by data_home or "
+                    f"{FOLDER_VARIABLE}"
+                ) from error
+        time.sleep(SECONDS_BETWEEN_ATTEMPTS)
+    raise AssertionError("unreachable")
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of an .npz file, without pickle."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{path} must be a whole .npz file, got one that cannot be read ({error}); put it there anew"
+        ) from error
+
+
+class _Bar:
+    """pooch's progress protocol on a rich bar, on standard error."""
+
+    def __init__(self, name: str, *, enabled: bool) -> None:
+        self._progress: Any = None
+        self.total = 0
+        if enabled:
+            from rich.console import Console
+            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+            self._progress = Progress(*columns, console=Console(stderr=True))
+            self._task = self._progress.add_task(name, total=None)
+
+    def __enter__(self) -> Any:
+        if self._progress is not None:
+            self._progress.start()
+            return self
+        return False  # what pooch takes for no bar
+
+    def __exit__(self, *exception: object) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def update(self, count: int) -> None:
+        """So many bytes more."""
+        self._progress.update(self._task, advance=count, total=self.total or None)
+
+    def reset(self) -> None:
+        """From the beginning; pooch then tells the total once more, to bring the bar to its end."""
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        """Nothing is left open."""

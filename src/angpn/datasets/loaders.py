@@ -1,0 +1,179 @@
+"""The loaders: every set as scikit-learn's own loaders give theirs."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import sklearn.datasets
+from sklearn.utils import Bunch
+
+from angpn.datasets import newsgroups, pictures
+from angpn.datasets.cache import FOLDER_VARIABLE, data_folder, read_arrays
+
+DataHome = str | os.PathLike[str] | None
+
+
+class DatasetInfo(NamedTuple):
+    """What ``angpn data`` tells of a set."""
+
+    load: Callable[..., Any]
+    shape: tuple[int, int]
+    n_classes: int
+    files: tuple[str, ...]  # any of these in the folder serves; none: bundled with scikit-learn
+    source: str
+    licence: str
+
+
+def load_coraml(*, data_home: DataHome = None, return_X_y: bool = False) -> Any:
+    """CoraML: 1617 papers on machine learning in 7 fields by 8329 words, 1 where a word occurs, sparse.
+
+    187 rows are empty. No stable official download exists, so the file must be put into the folder by hand.
+    """
+    folder = data_folder(data_home)
+    path = folder / "coraml.npz"
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} must hold CoraML, got no such file, and no stable official download exists for it. It is the ML "
+            "part of the Cora collection of Zhu et al. (2007), which circulates as Cora_ML_uni.mat (1617 x 8329, 7 "
+            "classes). Write the parts of its CSR matrix and the labels from 0 with numpy.savez(path, data=..., "
+            "indices=..., indptr=..., shape=..., y=...), or name the folder it is in by data_home or "
+            f"{FOLDER_VARIABLE}"
+        )
+    arrays = read_arrays(path)
+    names = [f"field {label}" for label in range(7)]
+    return _bunch(load_coraml, _sparse(arrays, path), arrays["y"], names, None, return_X_y)
+
+
+def load_20news(*, data_home: DataHome = None, return_X_y: bool = False, progress: bool = True) -> Any:
+    """20News: 3970 messages of the four ``rec`` groups of 20 Newsgroups by 8014 words, tf x ln(n/df), sparse.
+
+    Rows are sorted by class and not of unit length. Made from the raw messages where it is not in the folder (two words
+    fewer are then found).
+    """
+    folder = data_folder(data_home)
+    arrays = newsgroups.load_arrays(folder, progress=progress)
+    words = [str(word) for word in arrays["vocab"]] if "vocab" in arrays else None
+    return _bunch(
+        load_20news, _sparse(arrays, folder / "20news.npz"), arrays["y"], newsgroups.GROUPS, words, return_X_y
+    )
+
+
+def load_svhn(
+    *, data_home: DataHome = None, return_X_y: bool = False, images: bool = False, progress: bool = True
+) -> Any:
+    """SVHN: 5000 house-number digits, 500 a class, as 256 descriptors of a convolutional network, or as pixels.
+
+    Descriptors: EfficientNet-lite0 at 128 px, block 10 on an 8 x 8 grid, standardised, 256 principal components.
+    """
+    return _pictures(load_svhn, pictures.SVHN, data_home, images, progress, return_X_y)
+
+
+def load_cifar10(
+    *, data_home: DataHome = None, return_X_y: bool = False, images: bool = False, progress: bool = True
+) -> Any:
+    """CIFAR-10: 5000 small photographs, 500 a class, as 1280 descriptors of a convolutional network, or as pixels.
+
+    Descriptors: EfficientNet-lite0 at 96 px, last convolution map, averaged.
+    """
+    return _pictures(load_cifar10, pictures.CIFAR10, data_home, images, progress, return_X_y)
+
+
+def load_digits(*, data_home: DataHome = None, return_X_y: bool = False) -> Any:
+    """1797 handwritten digits of 8 x 8 pixels, bundled with scikit-learn: ``data_home`` is not needed."""
+    return _bundled(load_digits, sklearn.datasets.load_digits(), return_X_y)
+
+
+def load_wine(*, data_home: DataHome = None, return_X_y: bool = False) -> Any:
+    """178 wines of three cultivars, 13 measurements, bundled with scikit-learn: ``data_home`` is not needed."""
+    return _bundled(load_wine, sklearn.datasets.load_wine(), return_X_y)
+
+
+def load_breast_cancer(*, data_home: DataHome = None, return_X_y: bool = False) -> Any:
+    """569 tumours, benign or malignant, 30 measurements, bundled with scikit-learn: ``data_home`` is not needed."""
+    return _bundled(load_breast_cancer, sklearn.datasets.load_breast_cancer(), return_X_y)
+
+
+def _pictures(
+    load: Callable[..., Any],
+    what: pictures.Pictures,
+    data_home: DataHome,
+    images: bool,
+    progress: bool,
+    return_X_y: bool,
+) -> Any:
+    arrays = pictures.load_arrays(what, data_folder(data_home), images=images, progress=progress)
+    data = arrays["X"] if images else arrays["X"].astype(np.float32)
+    return _bunch(load, data, arrays["y"], what.class_names, None, return_X_y)
+
+
+def _bundled(load: Callable[..., Any], found: Bunch, return_X_y: bool) -> Any:
+    return _bunch(
+        load, found.data, found.target, found.target_names, [str(name) for name in found.feature_names], return_X_y
+    )
+
+
+def _bunch(
+    load: Callable[..., Any],
+    data: Any,
+    target: Any,
+    target_names: Sequence[Any],
+    feature_names: list[str] | None,
+    return_X_y: bool,
+) -> Any:
+    target = np.asarray(target).astype(np.int64)
+    if return_X_y:
+        return data, target
+    if feature_names is None:
+        feature_names = [f"feature {column}" for column in range(data.shape[-1])]
+    return Bunch(
+        data=data,
+        target=target,
+        feature_names=feature_names,
+        target_names=np.array([str(name) for name in target_names]),
+        DESCR=load.__doc__,
+    )
+
+
+def _sparse(arrays: dict[str, np.ndarray[Any, Any]], path: Path) -> scipy.sparse.csr_array:
+    try:
+        parts = arrays["data"], arrays["indices"], arrays["indptr"]
+        matrix = scipy.sparse.csr_array(parts, shape=tuple(arrays["shape"]))
+        matrix.check_format(full_check=True)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} must hold the parts of a CSR matrix, got {error}; put it there anew") from error
+    return matrix
+
+
+SETS: dict[str, DatasetInfo] = {
+    "svhn": DatasetInfo(
+        load_svhn,
+        (5000, 256),
+        10,
+        ("svhn_features.npz", "svhn_images.npz", pictures.SVHN.source.filename),
+        "Netzer et al. 2011, ufldl.stanford.edu/housenumbers",
+        "non-commercial use only",
+    ),
+    "cifar10": DatasetInfo(
+        load_cifar10,
+        (5000, 1280),
+        10,
+        ("cifar10_features.npz", "cifar10_images.npz", pictures.CIFAR10.source.filename),
+        "Krizhevsky 2009, cs.toronto.edu/~kriz",
+        "none stated",
+    ),
+    "20news": DatasetInfo(
+        load_20news,
+        (3970, 8014),
+        4,
+        ("20news.npz", "20news_raw.zip", newsgroups.ARCHIVE.filename),
+        "20 Newsgroups, Lang 1995; selection of Zhou et al. 2004",
+        "none stated",
+    ),
+    "coraml": DatasetInfo(load_coraml, (1617, 8329), 7, ("coraml.npz",), "Zhu et al. 2007; by hand", "none stated"),
+    "digits": DatasetInfo(load_digits, (1797, 64), 10, (), "UCI, bundled with scikit-learn", "CC BY 4.0"),
+    "wine": DatasetInfo(load_wine, (178, 13), 3, (), "UCI, bundled with scikit-learn", "CC BY 4.0"),
+    "breast_cancer": DatasetInfo(load_breast_cancer, (569, 30), 2, (), "UCI, bundled with scikit-learn", "CC BY 4.0"),
+}

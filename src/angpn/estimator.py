@@ -12,7 +12,6 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -24,6 +23,22 @@ from angpn.checks import as_sparse_rows, check_choice, check_same_rows, warn
 from angpn.coverage import Coverage, candidate_coverage
 from angpn.distances import Metric, nearest_candidates, nearest_fitted, neighbors_from_graph
 from angpn.graph import Gamma, Rule
+from angpn.inputs import (
+    Array,
+    as_array,
+    as_distances,
+    as_weights,
+    as_widths,
+    check_not_negative,
+    check_scales,
+    equal_rows,
+    few_enough_neighbors,
+    find_device,
+    on_device,
+    plain,
+    plain_seed,
+    prepared_rows,
+)
 from angpn.kernels.sparse import mixing_matrix
 from angpn.labels import UNLABELLED, EncodedLabels, check_enough_classes, encode_labels
 from angpn.neighborhood import Neighborhood
@@ -33,8 +48,6 @@ from angpn.progress import EpochBar
 from angpn.propagation import Direction
 from angpn.training import Epoch, Training, hold_out, train
 from angpn.unseen import embed_unseen
-
-Array = np.ndarray[Any, Any]
 
 CANDIDATES_PER_NEIGHBOR = 4
 
@@ -253,21 +266,21 @@ class ANGPNClassifier(
         previous = dict(self.__dict__) if self.warm_start and "module_" in self.__dict__ else None
         labels = encode_labels(y)
         self._check_parameters()
-        distances = _as_distances(distances)
+        distances = as_distances(distances)
         X = self._checked_features(X, reset=True)
         check_same_rows(len(labels.codes), X.shape[0], "y", "X")
         check_enough_classes(labels)
-        _check_scales(X)
-        features = _prepared(X, self.normalize)
-        device = _device(self.device, scipy.sparse.issparse(features))
-        n_neighbors = _few_enough(int(self.n_neighbors), X.shape[0])
+        check_scales(X)
+        features = prepared_rows(X, self.normalize)
+        device = find_device(self.device, scipy.sparse.issparse(features))
+        n_neighbors = few_enough_neighbors(int(self.n_neighbors), X.shape[0])
 
-        mask = None if validation_mask is None else _as_array(validation_mask)
-        weights = None if sample_weight is None else _as_weights(sample_weight, labels.codes)
+        mask = None if validation_mask is None else as_array(validation_mask)
+        weights = None if sample_weight is None else as_weights(sample_weight, labels.codes)
         problem = {name: getattr(self, name) for name in _PAPER if name not in _HOW_LONG}
         problem |= {
-            "hidden_layer_sizes": _widths(self.hidden_layer_sizes),
-            "random_state": _plain_seed(self.random_state),
+            "hidden_layer_sizes": as_widths(self.hidden_layer_sizes),
+            "random_state": plain_seed(self.random_state),
         }
         problem |= {"X": features, "y": labels.codes, "mask": mask, "weights": weights, "distances": distances}
         checkpoint = Checkpoint(self.checkpoint, resume=self.resume, problem=problem)
@@ -275,13 +288,14 @@ class ANGPNClassifier(
         if seed is None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
-        hood = self._neighbors(features, distances, n_neighbors, seed, previous)
+        same_rows = previous if previous is not None and equal_rows(previous["_features"], features) else None
+        hood = self._neighbors(features, distances, n_neighbors, seed, same_rows)
         if mask is None:
-            mask = self._held_out(labels.codes, weights, seed, previous)
+            mask = self._held_out(labels.codes, weights, seed, same_rows)
         network = self._network(features, labels.classes, n_neighbors, seed, previous).to(device)
         training = train(
             network,
-            _on(features, device),
+            on_device(features, device),
             hood,
             labels.codes,
             validation_mask=mask,
@@ -309,7 +323,7 @@ class ANGPNClassifier(
         self.best_validation_score_ = best[-1] if best else None
         self.__dict__.pop("layer_graphs_", None)
         with torch.no_grad():
-            probabilities = network.probabilities(_on(features, device), hood.to(device))
+            probabilities = network.probabilities(on_device(features, device), hood.to(device))
         self.label_distributions_ = probabilities.cpu().numpy()
         self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
         self.coverage_ = self._coverage(distances)
@@ -333,10 +347,10 @@ class ANGPNClassifier(
     def _network(
         self, features: Any, classes: Array, n_neighbors: int, seed: int, previous: Mapping[str, Any] | None
     ) -> ANGPN:
-        options = {name: _plain(getattr(self, name)) for name in _NETWORK_OPTIONS}
+        options = {name: plain(getattr(self, name)) for name in _NETWORK_OPTIONS}
         with torch.random.fork_rng(devices=[]):  # making layers draws weights, which are drawn again by our own seed
             network = ANGPN(
-                features.shape[1], _widths(self.hidden_layer_sizes), len(classes), n_neighbors=n_neighbors, **options
+                features.shape[1], as_widths(self.hidden_layer_sizes), len(classes), n_neighbors=n_neighbors, **options
             ).to(getattr(torch, features.dtype.name))
         network.reset_parameters(torch.Generator().manual_seed(seed))
         if previous is not None:
@@ -364,7 +378,7 @@ class ANGPNClassifier(
             # The checkpoint of a moment ago is of a whole epoch; what is in hand now may not be.
         else:
             checkpoint.save(training, epochs, seed, now=True, finished=True)
-            if len(epochs) == self.max_iter and training.last_epoch == self.max_iter and epochs[-1].validation_loss:
+            if len(epochs) == training.last_epoch == self.max_iter and epochs[-1].validation_loss is not None:
                 warn(
                     f"training did not settle within max_iter={self.max_iter} epochs; raise max_iter, or learning_rate",
                     ConvergenceWarning,
@@ -397,11 +411,11 @@ class ANGPNClassifier(
         count = min(count, n - 1)
         if distances is not None:
             check_same_rows(len(distances), n, "distances", "X")
-            _check_not_negative(distances)
+            check_not_negative(distances)
             return nearest_candidates(distances, count, "precomputed", random_state=seed)
         if previous is not None and previous["_metric"] == self.metric:
             known = previous["neighborhood_"]
-            if known.n_candidates == count and _equal(previous["_features"], features):
+            if known.n_candidates == count:
                 return known
         return nearest_candidates(features, count, self.metric, random_state=seed)
 
@@ -415,7 +429,7 @@ class ANGPNClassifier(
             )
         free = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
         kept = np.zeros(len(codes), dtype=bool)
-        if previous is not None and len(previous["_codes"]) == len(codes):
+        if previous is not None:
             free = np.where(previous["_codes"] == UNLABELLED, free, UNLABELLED)
             kept = previous["validation_mask_"] & (codes != UNLABELLED)
         generator = torch.Generator().manual_seed(seed)
@@ -428,7 +442,7 @@ class ANGPNClassifier(
         if self.class_weight is None:
             return None if weights is None else weights.astype(dtype)
         known = labels.codes != UNLABELLED
-        training = known if mask.shape != known.shape else known & ~mask
+        training = known & ~mask if mask.dtype == bool and mask.shape == known.shape else known  # else train refuses it
         seen = np.unique(labels.codes[training])
         of_class = np.ones(len(labels.classes))
         of_class[seen] = compute_class_weight(
@@ -478,7 +492,7 @@ class ANGPNClassifier(
         self.fit(X, y, **fit_params)
         device = self.module_.perceptron.weight.device
         with torch.no_grad():
-            return self.module_.embed(_on(self._features, device), self.neighborhood_.to(device)).cpu().numpy()
+            return self.module_.embed(on_device(self._features, device), self.neighborhood_.to(device)).cpu().numpy()
 
     def transform(self, X: Any, *, distances: Any = None) -> Array:  # (r, width)
         """The last hidden layer for each row: features in which rows of a class lie together."""
@@ -500,7 +514,7 @@ class ANGPNClassifier(
     def _embed(self, X: Any, distances: Any) -> Tensor:
         check_is_fitted(self)
         rows = self._checked_features(X, reset=False).astype(self._features.dtype, copy=False)
-        rows = _prepared(rows, self._normalize)
+        rows = prepared_rows(rows, self._normalize)
         if scipy.sparse.issparse(self._features):
             rows = scipy.sparse.csr_array(rows)
         elif scipy.sparse.issparse(rows):
@@ -513,7 +527,7 @@ class ANGPNClassifier(
                 f"{'none' if distances is None else 'some'}; pass distances= to both or to neither"
             )
         if distances is not None:
-            distances = _as_distances(distances)
+            distances = as_distances(distances)
             if scipy.sparse.issparse(distances):
                 raise ValueError(
                     "distances of new rows must be a dense matrix, new rows by fitted rows, got a sparse graph; write "
@@ -524,7 +538,7 @@ class ANGPNClassifier(
                     f"distances must have shape {(rows.shape[0], self._features.shape[0])}, new rows by fitted rows, "
                     f"got {distances.shape}; pass a column for each fitted row"
                 )
-            _check_not_negative(distances)
+            check_not_negative(distances)
         indices, near = nearest_fitted(
             self._features,
             rows if distances is None else distances,
@@ -536,9 +550,9 @@ class ANGPNClassifier(
         hood = self.neighborhood_.to(device)
         return embed_unseen(
             self.module_,
-            _on(self._features, device),
+            on_device(self._features, device),
             hood,
-            _on(rows, device),
+            on_device(rows, device),
             indices.to(device),
             near.to(device),
             match_empty=self._metric == "chord",
@@ -551,7 +565,7 @@ class ANGPNClassifier(
             raise AttributeError("layer_graphs_ is there after fit, got none before it; call fit")
         device = self.module_.perceptron.weight.device
         with torch.no_grad():
-            return self.module_.graph_matrices(_on(self._features, device), self.neighborhood_.to(device))
+            return self.module_.graph_matrices(on_device(self._features, device), self.neighborhood_.to(device))
 
     @property
     def graph_(self) -> scipy.sparse.csr_array:
@@ -630,7 +644,7 @@ class ANGPNClassifier(
         model = cls(**parameters)
         model.__dict__.update(state)
         try:
-            device = _device(model.device, scipy.sparse.issparse(model._features))
+            device = find_device(model.device, scipy.sparse.issparse(model._features))
         except ValueError:
             device = torch.device("cpu")
         model.module_.to(device)
@@ -651,108 +665,6 @@ class ANGPNClassifier(
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _prepared(X: Any, unit_rows: bool) -> Any:
-    """The rows as the network sees them: a contiguous array or a CSR array, our own copy."""
-    if scipy.sparse.issparse(X):
-        X = scipy.sparse.csr_array(X, copy=True)
-        X.sum_duplicates()
-    else:
-        X = np.array(X, order="C")
-    return normalize(X, copy=False) if unit_rows else X
-
-
-def _as_distances(distances: Any) -> Any:
-    """None, a dense array, or CSR."""
-    if distances is None:
-        return None
-    sparse = as_sparse_rows(distances, torch.float64)
-    return _as_array(distances) if sparse is None else sparse
-
-
-def _as_weights(sample_weight: Any, codes: Array) -> Array:  # (n,) float64, 1 where unlabelled
-    weights = _as_array(sample_weight).astype(np.float64)
-    if weights.ndim == 0:
-        weights = np.full(len(codes), float(weights))
-    check_same_rows(len(weights), len(codes), "sample_weight", "X")
-    return np.where(codes == UNLABELLED, 1.0, weights)  # these never count, whatever they are
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _plain_seed(random_state: Any) -> Any:
-    """What a checkpoint knows a seed by: a generator has no name, but what was drawn from it is in the file."""
-    return int(random_state) if isinstance(random_state, int | np.integer) else None
-
-
-def _as_array(values: Any) -> Array:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
-
-
-def _on(features: Any, device: torch.device) -> Any:
-    """Dense rows as a tensor on the device; sparse ones stay what they are."""
-    return features if scipy.sparse.issparse(features) else torch.from_numpy(features).to(device)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if type(a) is not type(b) or a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    return bool((a != b).nnz == 0) if scipy.sparse.issparse(a) else np.array_equal(a, b)
-
-
-def _device(device: str | torch.device, sparse: bool) -> torch.device:
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() and not sparse else "cpu")
-    try:
-        found = torch.device(device)
-        torch.empty(1, device=found).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ValueError(
-            f"device must be one that torch finds on this machine, got {str(device)!r} ({str(error).splitlines()[0]}); "
-            "use 'auto' or 'cpu'"
-        ) from error
-    if sparse and found.type != "cpu":
-        raise ValueError(f"a sparse X is computed on the CPU, got device={str(device)!r}; use 'auto' or 'cpu'")
-    return found
-
-
-def _widths(sizes: Any) -> list[int]:
-    widths = [int(size) for size in np.atleast_1d(sizes)]
-    if not widths or min(widths) < 1:
-        raise ValueError(f"hidden_layer_sizes must be one or more widths >= 1, got {sizes}; the paper has (50, 50)")
-    return widths
-
-
-def _check_scales(X: Any) -> None:
-    """Warn where a few columns alone would decide who is near whom."""
-    if scipy.sparse.issparse(X):
-        return
-    spread = X.std(axis=0)
-    spread = spread[spread > 0]
-    if len(spread) and spread.max() > 100 * np.median(spread):
-        warn(
-            f"columns of X should be of like scale, got standard deviations up to {spread.max():.3g} with a median of "
-            f"{np.median(spread):.3g}; standardise them (sklearn.preprocessing.StandardScaler)"
-        )
-
-
-def _few_enough(n_neighbors: int, n_rows: int) -> int:
-    """k, or as many as so few rows allow."""
-    if n_neighbors <= n_rows - 2:
-        return n_neighbors
-    warn(
-        f"n_neighbors={n_neighbors} needs {n_neighbors + 2} rows, got n_samples={n_rows}, so n_neighbors is lowered to "
-        f"{n_rows - 2}; pass more rows, or a lower n_neighbors"
-    )
-    return n_rows - 2
-
-
-def _check_not_negative(distances: Array) -> None:
-    if distances.size and np.nanmin(distances) < 0:
-        raise ValueError(f"distances must be >= 0, got {np.nanmin(distances):g}; pass distances, not similarities")
 
 
 def _take_over(network: ANGPN, classes: Array, previous: ANGPN, previous_classes: Array) -> None:

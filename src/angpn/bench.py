@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -223,7 +223,7 @@ def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Me
 
 def measure_methods(
     n: int, names: Sequence[str], on_method: Callable[[str], None] = lambda name: None
-) -> dict[str, dict[str, float]]:
+) -> Iterator[tuple[str, dict[str, float]]]:
     """One whole fit of each method of :data:`angpn.baselines.METHODS`, neighbours included: seconds and accuracy."""
     problem = make_problem(n)
     features, truth = problem.features.numpy(), problem.labels.numpy()
@@ -233,14 +233,12 @@ def measure_methods(
     validation[order[n // 10 : n // 10 + n // 20]] = True
     y = np.full(n, -1)
     y[given] = truth[given]
-    found = {}
     for name in names:
         on_method(name)
         start = time.perf_counter()
         model = METHODS[name](random_state=0).fit(features, y, validation_mask=validation)
         seconds = time.perf_counter() - start
-        found[name] = {"seconds": seconds, "accuracy": float(np.mean((model.transduction_ == truth)[y == -1]))}
-    return found
+        yield name, {"seconds": seconds, "accuracy": float(np.mean((model.transduction_ == truth)[y == -1]))}
 
 
 def gemm_rate() -> float:

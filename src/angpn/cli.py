@@ -207,8 +207,11 @@ def _bench_methods(rows: int, as_json: bool) -> None:
     from angpn.baselines import METHODS
     from angpn.bench import measure_methods
 
-    with Console(stderr=True).status("measuring") as status:
-        found = measure_methods(rows, list(METHODS), lambda name: status.update(f"{rows} rows: {name}"))
+    errors, found = Console(stderr=True), {}
+    with errors.status("measuring") as status:
+        for name, figures in measure_methods(rows, list(METHODS), lambda name: status.update(f"{rows} rows: {name}")):
+            found[name] = figures
+            errors.print(f"{name}: {figures['seconds']:.1f} s, {figures['accuracy']:.1%}")
     if as_json:
         typer.echo(json.dumps({"rows": rows, "methods": found}))
         return

@@ -279,6 +279,21 @@ def test_poisson_learning_is_that_of_graphlearning(blocks):
     assert_array_equal(model.transduction_, potential.argmax(axis=1))
 
 
+def test_poisson_learning_in_components_of_one_class_of_several_and_of_none():
+    def clique(size):
+        return np.ones((size, size)) - np.eye(size)
+
+    pure, mixed, bare = clique(6), clique(8), clique(3)
+    mixed[:4, 4:] = mixed[4:, :4] = 0
+    mixed[3, 4] = mixed[4, 3] = 1  # two cliques with a bridge
+    graph = scipy.sparse.csr_array(scipy.sparse.block_diag([pure, mixed, bare]))
+    y = np.full(17, -1)
+    y[[0, 6, 13]] = 2, 0, 1
+    model = PoissonLearning(validation_fraction=0.0).fit(np.random.default_rng(0).random((17, 3)), y, graph=graph)
+    assert_array_equal(model.transduction_[:14], [2] * 6 + [0] * 4 + [1] * 4)
+    assert_allclose(model.label_distributions_[14:], 1 / 3)  # nothing is known there
+
+
 def test_poisson_learning_solves_its_equation(blocks):
     X, y, validation, _, graph = blocks
     model = PoissonLearning(tol=1e-12).fit(X, y, validation_mask=validation, graph=graph)

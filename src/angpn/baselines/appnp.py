@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import parameters, require
+from angpn.baselines.base import parameters, require_extra
 from angpn.baselines.neural import GraphNetwork, RowsLinear, dropped
 
 
@@ -25,7 +25,7 @@ class APPNP(GraphNetwork):
     max_iter: int = 2000
 
     def _module(self, in_channels: int, n_classes: int) -> nn.Module:
-        propagate = require("torch_geometric.nn").APPNP(self.num_steps, self.alpha, cached=True)
+        propagate = require_extra("torch_geometric.nn").APPNP(self.num_steps, self.alpha, cached=True)
         return _Network(in_channels, self.hidden_channels, n_classes, self.dropout, propagate)
 
 

@@ -1,7 +1,5 @@
 """What all baselines share: labels, splits, the graph, and how a setting is chosen on the validation labels."""
 
-import importlib
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, dataclass_transform
@@ -19,6 +17,7 @@ from torch import Tensor
 from angpn.baselines.graph import shared_graph
 from angpn.checks import as_sparse_rows, check_same_rows
 from angpn.labels import UNLABELLED, check_enough_classes, encode_labels
+from angpn.optional import require
 from angpn.training import hold_out
 
 Array = np.ndarray[Any, Any]
@@ -175,16 +174,9 @@ def all_columns(probabilities: Array, seen: Array, n_classes: int) -> Array:
     return full
 
 
-def require(module: str, extra: str = "baselines") -> Any:
-    """Import a package of an extra, or say which extra has it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # what such a package says to its own authors
-            return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"this method needs {module.split('.')[0]}, which is not installed; pip install angpn[{extra}]"
-        ) from error
+def require_extra(module: str) -> Any:
+    """Import a package that only some baselines need."""
+    return require(module, "pip install angpn[baselines]")
 
 
 def softmax(scores: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 from numba import njit
 
-from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require
+from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require_extra
 from angpn.baselines.embedding import cached
 from angpn.baselines.graph import connected
 from angpn.baselines.reference import logistic_distributions
@@ -29,7 +29,7 @@ class DeepWalk(GraphBaseline):
     cache_folder: str | os.PathLike[str] | None = None
 
     def _distributions(self, problem: Problem) -> Array:
-        require("gensim")
+        require_extra("gensim")
         parts = {
             "method": "DeepWalk",
             "graph": problem.graph,
@@ -41,7 +41,7 @@ class DeepWalk(GraphBaseline):
         return logistic_distributions(self.embedding_, problem)
 
     def _embedding(self, problem: Problem) -> Array:  # (n, n_components)
-        word2vec = require("gensim.models").Word2Vec
+        word2vec = require_extra("gensim.models").Word2Vec
         model = word2vec(
             _Walks(problem.graph, self.n_walks, self.walk_length, problem.seed),
             vector_size=self.n_components,

@@ -6,7 +6,7 @@ import os
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require
+from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require_extra
 from angpn.baselines.embedding import cached
 from angpn.baselines.neural import RowsLinear, as_torch, edge_index
 from angpn.baselines.reference import logistic_distributions
@@ -29,7 +29,7 @@ class DeepGraphInfomax(GraphBaseline):
     cache_folder: str | os.PathLike[str] | None = None
 
     def _distributions(self, problem: Problem) -> Array:
-        require("torch_geometric")
+        require_extra("torch_geometric")
         parts = {
             "method": "DGI",
             "graph": problem.graph,
@@ -41,7 +41,7 @@ class DeepGraphInfomax(GraphBaseline):
         return logistic_distributions(self.embedding_, problem)
 
     def _embedding(self, problem: Problem) -> Array:  # (n, hidden_channels)
-        infomax = require("torch_geometric.nn").DeepGraphInfomax
+        infomax = require_extra("torch_geometric.nn").DeepGraphInfomax
         features, edges = as_torch(problem.features), edge_index(problem.graph)
         with torch.random.fork_rng(devices=[]), threads_for(len(problem.codes)):
             torch.manual_seed(problem.seed)
@@ -73,7 +73,7 @@ class DeepGraphInfomax(GraphBaseline):
 class _Encoder(nn.Module):
     def __init__(self, in_channels: int, hidden: int) -> None:
         super().__init__()
-        self.conv = require("torch_geometric.nn").GCNConv(in_channels, hidden, cached=True)
+        self.conv = require_extra("torch_geometric.nn").GCNConv(in_channels, hidden, cached=True)
         self.conv.lin = RowsLinear(in_channels, hidden)
         self.activation = nn.PReLU(hidden)
 

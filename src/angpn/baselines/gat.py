@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from angpn.baselines.base import parameters, require
+from angpn.baselines.base import parameters, require_extra
 from angpn.baselines.neural import GraphNetwork, RowsLinear, dropped
 
 
@@ -27,7 +27,7 @@ class GAT(GraphNetwork):
 class _Network(nn.Module):
     def __init__(self, in_channels: int, hidden: int, n_classes: int, heads: int, dropout: float) -> None:
         super().__init__()
-        conv = require("torch_geometric.nn").GATConv
+        conv = require_extra("torch_geometric.nn").GATConv
         self.first = conv(in_channels, hidden, heads=heads, dropout=dropout)
         self.first.lin = RowsLinear(in_channels, heads * hidden)
         self.second = conv(heads * hidden, n_classes, heads=1, concat=False, dropout=dropout)

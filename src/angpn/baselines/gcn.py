@@ -5,7 +5,7 @@ import itertools
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import parameters, require
+from angpn.baselines.base import parameters, require_extra
 from angpn.baselines.neural import GraphNetwork, RowsLinear, dropped
 
 
@@ -30,7 +30,7 @@ class GCN(GraphNetwork):
 class _Network(nn.Module):
     def __init__(self, in_channels: int, hidden: int, n_classes: int, num_layers: int, dropout: float) -> None:
         super().__init__()
-        conv = require("torch_geometric.nn").GCNConv
+        conv = require_extra("torch_geometric.nn").GCNConv
         widths = [in_channels, *[hidden] * (num_layers - 1), n_classes]
         self.convs = nn.ModuleList(conv(before, after, cached=True) for before, after in itertools.pairwise(widths))
         self.convs[0].lin = RowsLinear(in_channels, widths[1])

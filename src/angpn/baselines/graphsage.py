@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import parameters, require
+from angpn.baselines.base import parameters, require_extra
 from angpn.baselines.neural import GraphNetwork, RowsLinear
 
 # Aggregating wide rows costs their width for every edge in every epoch, so these are mapped first.
@@ -30,7 +30,7 @@ class GraphSAGE(GraphNetwork):
 class _Network(nn.Module):
     def __init__(self, in_channels: int, hidden: int, n_classes: int) -> None:
         super().__init__()
-        conv = require("torch_geometric.nn").SAGEConv
+        conv = require_extra("torch_geometric.nn").SAGEConv
         self.project = RowsLinear(in_channels, hidden) if in_channels > WIDE else None
         self.first = conv(in_channels if self.project is None else hidden, hidden, normalize=True)
         self.second = conv(hidden, hidden, normalize=True)

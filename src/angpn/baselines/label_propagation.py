@@ -1,8 +1,10 @@
 """Label propagation and label spreading on the shared graph, by scikit-learn."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import sklearn.semi_supervised
 
 from angpn.baselines.base import Array, GraphBaseline, Problem, all_columns, choose, parameters
@@ -20,9 +22,7 @@ class LabelPropagation(GraphBaseline):
     tol: float = 1e-3
 
     def _distributions(self, problem: Problem) -> Array:
-        model = sklearn.semi_supervised.LabelPropagation(
-            kernel=lambda rows, _: connected(problem.graph), max_iter=self.max_iter, tol=self.tol
-        )
+        model = sklearn.semi_supervised.LabelPropagation(kernel=_given(problem), max_iter=self.max_iter, tol=self.tol)
         return _fitted(model, problem)
 
 
@@ -35,13 +35,16 @@ class LabelSpreading(GraphBaseline):
 
     def _distributions(self, problem: Problem) -> Array:
         def spread(alpha: float) -> Array:
-            model = sklearn.semi_supervised.LabelSpreading(
-                kernel=lambda rows, _: connected(problem.graph), alpha=alpha, max_iter=self.max_iter
-            )
+            model = sklearn.semi_supervised.LabelSpreading(kernel=_given(problem), alpha=alpha, max_iter=self.max_iter)
             return _fitted(model, problem)
 
         self.alpha_, found = choose(problem, self.alphas, spread)
         return found
+
+
+def _given(problem: Problem) -> Callable[[Any, Any], Any]:
+    """The graph in place of a kernel; as the older kind of sparse matrix, which older releases of scikit-learn need."""
+    return lambda rows, others: scipy.sparse.csr_matrix(connected(problem.graph))
 
 
 def _fitted(model: Any, problem: Problem) -> Array:

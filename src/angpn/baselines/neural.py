@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require
+from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require_extra
 from angpn.kernels.threads import threads_for
 
 EPOCHS_WITHOUT_VALIDATION = 200
@@ -34,7 +34,7 @@ class GraphNetwork(GraphBaseline):
         raise NotImplementedError
 
     def _distributions(self, problem: Problem) -> Array:
-        require("torch_geometric")
+        require_extra("torch_geometric")
         features, edges = as_torch(problem.features), edge_index(problem.graph)
         with torch.random.fork_rng(devices=[]), threads_for(len(problem.codes)):
             torch.manual_seed(problem.seed)  # torch_geometric draws from the global generator, which is put back after

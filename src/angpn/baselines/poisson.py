@@ -17,41 +17,40 @@ class PoissonLearning(GraphBaseline):
 
     .. math:: L u_i = \sum_{j \in \text{labelled}} (y_j - \bar y) \, \delta_{ij}, \qquad \sum_i d_i u_i = 0
 
-    with L = D - W of the shared graph, solved in each of its components by conjugate gradients. A row's class is that
-    of the largest u.
+    with L = D - W of the shared graph, solved by conjugate gradients. Each component of the graph is a problem of its
+    own, with its own labels and their mean. A row's class is that of the largest u.
     """
 
     tol: float = 1e-8
 
     def _distributions(self, problem: Problem) -> Array:
-        self.potential_ = poisson_potential(problem, self.tol)
+        _, part = scipy.sparse.csgraph.connected_components(problem.graph, directed=False)
+        labels = np.zeros((len(part), problem.n_classes))
+        labels[problem.training] = np.eye(problem.n_classes)[problem.codes[problem.training]]
+        members = scipy.sparse.csr_array((np.ones(len(part)), (part, np.arange(len(part)))))  # (parts, n)
+        counts = members @ labels  # of each class in each component
+        totals = counts.sum(axis=1, keepdims=True)
+        sources = np.where(problem.training[:, None], labels - (counts / np.maximum(totals, 1))[part], 0)
+        self.potential_ = _solved(problem.graph, members, sources, self.tol)
         spread = np.abs(self.potential_).max()
         scores = softmax(self.potential_ / (spread if spread > 0 else 1))
-        # A component without a label has no source: nothing is known of its rows.
-        _, part = scipy.sparse.csgraph.connected_components(problem.graph, directed=False)
-        return np.where(np.isin(part, part[problem.training])[:, None], scores, 0)
+        # A class that no label brings into a component cannot be told from it; where there is none, nothing is known.
+        return scores * (counts > 0)[part]
 
 
-def poisson_potential(problem: Problem, tol: float) -> Array:  # (n, c)
-    """u of the equation above."""
-    graph, n = problem.graph, len(problem.codes)
-    sources = np.zeros((n, problem.n_classes))
-    sources[problem.training] = np.eye(problem.n_classes)[problem.codes[problem.training]]
-    sources[problem.training] -= sources[problem.training].mean(axis=0)
-    count, part = scipy.sparse.csgraph.connected_components(graph, directed=False)
-    # The equation has a solution only where what comes out of a component also goes in.
-    members = scipy.sparse.csr_array((np.ones(n), (part, np.arange(n))), shape=(count, n))
-    sizes = members.sum(axis=1)
-    sources -= members.T @ ((members @ sources) / sizes[:, None])
+def _solved(
+    graph: scipy.sparse.csr_array, members: scipy.sparse.csr_array, sources: Array, tol: float
+) -> Array:  # (n, c)
+    """u of the equation above, of mean zero in each component."""
     degree = np.asarray(graph.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(np.where(degree > 0, degree, 1))
     laplacian = scipy.sparse.csgraph.laplacian(
         graph, normed=True
     )  # D^-1/2 L D^-1/2: the same equation, better to solve
     potential = np.empty_like(sources)
-    for column in range(problem.n_classes):
-        solution, _ = scipy.sparse.linalg.cg(laplacian, scale * sources[:, column], rtol=tol, maxiter=10 * n)
+    for column in range(sources.shape[1]):
+        solution, _ = scipy.sparse.linalg.cg(laplacian, scale * sources[:, column], rtol=tol, maxiter=10 * len(degree))
         potential[:, column] = scale * solution
-    weights = members.multiply(degree[None, :] + (degree == 0)[None, :])
+    weights = members.multiply(np.where(degree > 0, degree, 1)[None, :])
     means = (weights @ potential) / np.asarray(weights.sum(axis=1)).ravel()[:, None]
     return potential - members.T @ means

@@ -1,0 +1,146 @@
+"""Images to feature vectors, by a network trained on ImageNet."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from angpn.checks import check_finite
+from angpn.features.networks import Layer, feature_network
+from angpn.features.reading import Array, Images, image_source
+from angpn.inputs import find_device
+
+_MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)  # of the colours of ImageNet
+_STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
+
+
+def image_features(
+    images: Images,  # a folder, a list of files, or an array (n, h, w, 3) or (n, h, w) uint8
+    *,
+    model: str | nn.Module = "efficientnet-lite0",
+    layer: Layer = "last",
+    pooling: str = "mean",
+    size: int = 96,
+    batch_size: int = 64,
+    device: str | torch.device = "cpu",
+    progress: bool = False,
+) -> Array:  # (n, d) float32
+    """What a trained network sees in each image: similar pictures get similar rows.
+
+    Each image is stretched to a square of ``size`` pixels, coloured as ImageNet's are, and sent through the network;
+    the map that comes out is pooled to a vector. Images are read batch by batch, so a folder may be larger than memory.
+
+    Args:
+        images: files below a folder come in the order of :func:`~angpn.features.image_files`.
+        model: ``"efficientnet-lite0"`` works offline. ``"timm:NAME"`` and ``"torchvision:NAME"`` load the pretrained
+            weights of these libraries, if installed. A torch module maps (b, 3, size, size) to a map (b, c, h, w) or
+            to vectors (b, d); it is moved to ``device``.
+        layer: ``"last"``, or the number of a block of efficientnet-lite0 counted from 0. Early blocks see strokes and
+            textures, which suits digits; the last map sees objects.
+        pooling: ``"mean"`` or ``"max"`` over the map, or ``"grid:K"``, the means on a K x K grid, which keep where a
+            thing is.
+        size: larger sees finer detail and takes longer, by its square.
+    """
+    source = image_source(images)
+    _check_positive(size, "size")
+    _check_positive(batch_size, "batch_size")
+    pool = _pooling(pooling)
+    device = find_device(device, sparse=False)
+    network = feature_network(model, layer).to(device)
+    found = []
+    with _evaluating(network), torch.no_grad(), _image_bar(source.total, enabled=progress) as advance:
+        for start in range(0, source.total, batch_size):
+            rows = range(start, min(start + batch_size, source.total))
+            batch = torch.cat([as_input(source.read(row), size) for row in rows])  # (b, 3, size, size)
+            found.append(_vectors(network(batch.to(device)), len(rows), pool, pooling))
+            advance(len(rows))
+    features = torch.cat(found)
+    check_finite(features, "image features")
+    return features.numpy()
+
+
+def as_input(image: Array, size: int) -> Tensor:  # (h, w, 3) uint8 to (1, 3, size, size)
+    """An image as networks trained on ImageNet expect it.
+
+    Bicubic interpolation overshoots at edges: what leaves the range of colours is cut off before it is standardised.
+    An image that shrinks is smoothed first, or its fine texture would turn into false patterns.
+    """
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float() / 255
+    shrinks = max(pixels.shape[2:]) > size
+    resized = F.interpolate(pixels, size=(size, size), mode="bicubic", align_corners=False, antialias=shrinks)
+    return (resized.clamp(0, 1) - _MEAN) / _STD
+
+
+def _pooling(pooling: str) -> Callable[[Tensor], Tensor]:
+    """From maps (b, c, h, w) to vectors (b, d)."""
+    name, _, cells = str(pooling).partition(":")
+    if name == "grid" and cells.isdecimal() and int(cells) > 0:
+        return lambda maps: _grid(maps, int(cells))
+    if pooling == "mean":
+        return lambda maps: maps.mean(dim=(2, 3))
+    if pooling == "max":
+        return lambda maps: maps.amax(dim=(2, 3))
+    raise ValueError(
+        f"pooling must be 'mean', 'max' or 'grid:K' with a whole number K >= 1, got {pooling!r}; choose one of these"
+    )
+
+
+def _grid(maps: Tensor, cells: int) -> Tensor:  # (b, c, h, w) to (b, c * cells * cells)
+    if cells > min(maps.shape[2:]):
+        raise ValueError(
+            f"pooling='grid:{cells}' needs a map of at least {cells} x {cells}, got {maps.shape[2]} x {maps.shape[3]}; "
+            "lower K, raise size or choose an earlier layer"
+        )
+    return F.adaptive_avg_pool2d(maps, cells).flatten(1)
+
+
+def _vectors(output: Any, count: int, pool: Callable[[Tensor], Tensor], pooling: str) -> Tensor:  # (b, d) float32
+    """The network's output as one vector an image, on the CPU."""
+    if not isinstance(output, Tensor) or output.ndim not in (2, 4) or output.shape[0] != count:
+        got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise ValueError(
+            f"model must map {count} images to a tensor ({count}, d) or ({count}, c, h, w), got {got}; wrap it in a "
+            "module that does"
+        )
+    if output.ndim == 2 and pooling != "mean":
+        raise ValueError(
+            f"pooling={pooling!r} needs a model that returns maps (b, c, h, w), got vectors of shape "
+            f"{tuple(output.shape)}; leave pooling at 'mean'"
+        )
+    return (output if output.ndim == 2 else pool(output)).float().cpu()
+
+
+@contextmanager
+def _evaluating(network: nn.Module) -> Iterator[None]:
+    """Dropout off and batch statistics fixed; afterwards each part of a user's network is as it was."""
+    modes = [(part, part.training) for part in network.modules()]
+    network.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+
+
+@contextmanager
+def _image_bar(total: int, *, enabled: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error that is told how many images more are done."""
+    if not enabled:
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("images"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda count: bar.advance(task, count)
+
+
+def _check_positive(value: Any, name: str) -> None:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}; choose one")

@@ -1,0 +1,225 @@
+"""Texts to feature vectors: TF-IDF, or any encoder."""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+import torch
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from angpn.checks import as_float_tensor, as_sparse_rows, check_finite, check_same_rows
+from angpn.inputs import plain
+
+Array = np.ndarray[Any, Any]
+Encoder = Callable[[list[str]], Any]
+
+_PARAMETERS = "min_df", "max_df", "sublinear_tf", "max_features"
+
+
+def text_features(
+    texts: Iterable[str],
+    *,
+    encoder: Encoder | None = None,
+    min_df: int | float = 2,
+    max_df: int | float = 0.5,
+    sublinear_tf: bool = True,
+    max_features: int | None = 50_000,
+) -> Any:  # (n, d) float32, a CSR array for TF-IDF
+    """One row of features for each text; the parameters are those of :class:`TextFeatures`."""
+    features = TextFeatures(
+        encoder=encoder, min_df=min_df, max_df=max_df, sublinear_tf=sublinear_tf, max_features=max_features
+    )
+    return features.fit_transform(texts)
+
+
+class TextFeatures:
+    """TF-IDF that is fitted once and encodes new texts the same way, or an encoder behind the same interface.
+
+    Words of two or more letters, in lower case; no list of stop words and no stemming, so that languages are treated
+    alike: words that most texts share fall by ``max_df``. Rows have unit length, except that a text without a known
+    word has an empty row.
+
+    Args:
+        encoder: a function from a list of texts to a matrix, such as ``SentenceTransformer(...).encode``, in place of
+            TF-IDF and all its parameters below.
+        min_df: drop words in fewer texts than this number (an int) or share (a float). Where that leaves no word, as
+            in a very small corpus, 1 is taken; ``min_df_`` says which.
+        max_df: drop words in more texts than this number (an int) or share (a float).
+        sublinear_tf: count a word that occurs t times as 1 + ln t.
+        max_features: keep at most this many words, the most frequent.
+
+    >>> features = TextFeatures().fit(["red roses", "red tulips", "old cars", "new cars"])
+    >>> features.vocabulary_
+    ['cars', 'red']
+    >>> features.transform(["a red rose"]).toarray()
+    array([[0., 1.]], dtype=float32)
+    """
+
+    min_df_: int | float
+    _vectorizer: Any = None
+
+    def __init__(
+        self,
+        *,
+        encoder: Encoder | None = None,
+        min_df: int | float = 2,
+        max_df: int | float = 0.5,
+        sublinear_tf: bool = True,
+        max_features: int | None = 50_000,
+    ) -> None:
+        self.encoder = encoder
+        self.min_df = min_df
+        self.max_df = max_df
+        self.sublinear_tf = sublinear_tf
+        self.max_features = max_features
+
+    def fit(self, texts: Iterable[str]) -> Self:
+        """Learn the words and how rare they are. An encoder has nothing to learn."""
+        texts = _checked_texts(texts)
+        if self.encoder is None:
+            self._fit_tfidf(texts)
+        return self
+
+    def transform(self, texts: Iterable[str]) -> Any:  # (n, d) float32, a CSR array for TF-IDF
+        """Encode texts, new ones or those of the fit."""
+        texts = _checked_texts(texts)
+        if self.encoder is not None:
+            return _checked_rows(self.encoder(texts), len(texts))
+        return scipy.sparse.csr_array(self._fitted().transform(texts))
+
+    def fit_transform(self, texts: Iterable[str]) -> Any:  # (n, d) float32, a CSR array for TF-IDF
+        """Fit and encode the same texts."""
+        if self.encoder is not None:
+            return self.transform(texts)
+        return scipy.sparse.csr_array(self._fit_tfidf(_checked_texts(texts)))
+
+    @property
+    def vocabulary_(self) -> list[str]:
+        """The word of each column."""
+        return self._fitted().get_feature_names_out().tolist()
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """All that :meth:`from_state` needs: a header that JSON can hold, and arrays."""
+        if self.encoder is not None:
+            raise ValueError("only TF-IDF can be written down, got an encoder; save the encoder by its own means")
+        idf, words = self._fitted().idf_, self.vocabulary_
+        parameters = {name: plain(getattr(self, name)) for name in (*_PARAMETERS, "min_df_")}
+        return {**parameters, "vocabulary": words}, {"idf": idf}
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """The fitted features that :meth:`to_state` wrote down."""
+        missing = [name for name in (*_PARAMETERS, "min_df_", "vocabulary") if name not in header]
+        missing += [] if "idf" in arrays else ["idf"]
+        if missing:
+            raise ValueError(f"a state of text features must be as to_state made it, got no {missing[0]}; make it anew")
+        words, idf = header["vocabulary"], arrays["idf"]
+        if idf.shape != (len(words),) or not np.isfinite(idf).all():
+            raise ValueError(
+                f"a state of text features must have a finite idf for each of its {len(words)} words, got shape "
+                f"{idf.shape}; make it anew"
+            )
+        features = cls(**{name: header[name] for name in _PARAMETERS})
+        features.min_df_ = header["min_df_"]
+        features._vectorizer = features._unfitted(features.min_df_, words)
+        features._vectorizer.idf_ = idf
+        return features
+
+    def _fit_tfidf(self, texts: list[str]) -> Any:
+        _check_frequency(self.min_df, "min_df")
+        _check_frequency(self.max_df, "max_df")
+        if self.max_features is not None and not _is_count(self.max_features):
+            raise ValueError(f"max_features must be a whole number >= 1 or None, got {self.max_features!r}; choose one")
+        for min_df in (self.min_df, 1):
+            vectorizer = self._unfitted(min_df)
+            try:
+                rows = vectorizer.fit_transform(texts)
+            except ValueError:  # the parameters are sound, so no word remains
+                continue
+            self._vectorizer, self.min_df_ = vectorizer, min_df
+            return rows
+        words = self._unfitted(1).build_analyzer()
+        if any(words(text) for text in texts):
+            reason = f"each is in more texts than max_df={self.max_df} allows; raise max_df or pass more texts"
+        else:
+            reason = "none has a word of two or more letters; pass other texts, or an encoder"
+        raise ValueError(f"the {len(texts)} texts must have a word that tells them apart, got none: {reason}")
+
+    def _unfitted(self, min_df: int | float, vocabulary: list[str] | None = None) -> Any:
+        return TfidfVectorizer(
+            preprocessor=_normal_form,
+            token_pattern=_word_pattern(),
+            min_df=min_df,
+            max_df=self.max_df,
+            max_features=self.max_features,
+            sublinear_tf=self.sublinear_tf,
+            vocabulary=vocabulary,
+            dtype=np.float32,
+        )
+
+    def _fitted(self) -> Any:
+        if self._vectorizer is None:
+            raise NotFittedError("these text features have no words yet; call fit first")
+        return self._vectorizer
+
+
+def _normal_form(text: str) -> str:
+    """Lower case, and one way to write a letter where Unicode has several."""
+    return unicodedata.normalize("NFKC", text).lower()
+
+
+@cache
+def _word_pattern() -> str:
+    """Two or more letters; and in Chinese and Japanese, which put no spaces between words, each character.
+
+    Python's regular expressions do not count vowel signs as letters: without them, Hindi words would fall to pieces.
+    """
+    signs = "".join(chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+    characters = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    return rf"[{characters}]|(?:(?![{characters}])[\w{signs}]){{2,}}"
+
+
+def _checked_texts(texts: Iterable[Any]) -> list[str]:
+    if isinstance(texts, str | bytes):
+        raise TypeError(
+            "texts must be a list of strings, got a single one; pass [text], or read_texts(path) for a file"
+        )
+    texts = list(texts)
+    if not texts:
+        raise ValueError("texts must hold at least one text, got an empty list; pass more")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"texts must be strings, got {type(text).__name__} ({text!r:.40}) as texts[{row}]; drop it, or use ''"
+            )
+    return texts
+
+
+def _checked_rows(encoded: Any, n_texts: int) -> Any:  # (n, d) float32
+    """What an encoder returned, if it is a finite row for each text."""
+    rows = as_sparse_rows(encoded, torch.float32)
+    if rows is not None:
+        check_finite(torch.from_numpy(rows.sum(axis=1)[:, None]), "what the encoder returned")
+    else:
+        dense = as_float_tensor(encoded, "what the encoder returned").detach().float().cpu()
+        check_finite(dense, "what the encoder returned")
+        rows = dense.numpy()
+    check_same_rows(rows.shape[0], n_texts, "what the encoder returned", "texts")
+    return rows
+
+
+def _check_frequency(value: Any, name: str) -> None:
+    share = isinstance(value, float | np.floating) and 0 <= value <= 1
+    if not share and not _is_count(value):
+        raise ValueError(
+            f"{name} must be a number of texts, an int >= 1, or a share of them, a float from 0 to 1, got {value!r}; "
+            "choose one"
+        )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)

@@ -1,0 +1,35 @@
+"""Texts from a file."""
+
+import os
+from pathlib import Path
+
+
+def read_texts(path: str | os.PathLike[str], encoding: str = "utf-8") -> list[str]:
+    """One text a line. An empty line is an empty text, so that line i stays row i of the features."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} must be a text file, got none there; check the name")
+    try:
+        content = path.read_bytes()
+        text = content.decode(encoding)
+    except OSError as error:
+        raise OSError(f"{path} must be a file that can be read, got {error.strerror}; check its rights") from error
+    except LookupError as error:
+        raise ValueError(
+            f"encoding must be one that Python knows, got {encoding!r}; try 'utf-8' or 'latin-1'"
+        ) from error
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode(encoding, errors="ignore")
+        raise ValueError(
+            f"{path} must be {encoding} text, got byte 0x{content[error.start]:02x} in line "
+            f"{len(_lines(before + '.'))}; save the file as {encoding}, or name its encoding, such as 'latin-1'"
+        ) from error
+    texts = _lines(text.removeprefix("\ufeff"))  # the mark that some editors put first
+    if not any(texts):
+        raise ValueError(f"{path} must hold at least one line of text, got none; name another file")
+    return texts
+
+
+def _lines(text: str) -> list[str]:
+    """Split where any system ends a line, and nowhere else: str.splitlines also splits inside some texts."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")

@@ -109,15 +109,16 @@ def test_svhn_is_read_from_its_official_layout(tmp_path):
 @pytest.mark.parametrize(("what", "load"), [(CIFAR10, load_cifar10), (SVHN, load_svhn)], ids=["cifar10", "svhn"])
 def test_a_set_is_made_from_the_official_file_once(tmp_path, monkeypatch, what, load):
     """Selection, pixels, descriptors: each is kept, so that the second call needs nothing."""
-    rows = np.array([3, 1, 2])
-    pixels = np.random.default_rng(0).integers(0, 256, size=(5, 32, 32, 3), dtype=np.uint8)
-    made = what._replace(read=lambda path: (pixels, np.arange(5)), describe=lambda images, _: images[:, 0, :4, 0] / 2)
+    rows = np.array([3, 1, 2, 9, 8, 7, 6, 5, 4, 10])
+    pixels = np.random.default_rng(0).integers(0, 256, size=(11, 32, 32, 3), dtype=np.uint8)
+    labels = np.arange(11) % 10
+    made = what._replace(read=lambda path: (pixels, labels), describe=lambda images, _: images[:, 0, :4, 0] / 2)
     monkeypatch.setattr(f"angpn.datasets.pictures.{what.name.upper()}", made)
     monkeypatch.setattr("angpn.datasets.pictures.selection", lambda name: rows)
     monkeypatch.setattr("angpn.datasets.pictures.download", lambda source, folder, progress: tmp_path / source.filename)
     first = load(data_home=tmp_path, progress=False)
     assert_array_equal(first.data, pixels[rows, 0, :4, 0] / 2)
-    assert_array_equal(first.target, rows)
+    assert_array_equal(first.target, labels[rows])
     monkeypatch.setattr("angpn.datasets.pictures.download", None)
     assert_array_equal(load(data_home=tmp_path, images=True).data, pixels[rows])
     assert_array_equal(load(data_home=tmp_path).data, first.data)

@@ -149,5 +149,22 @@ def test_a_broken_file_is_named(tmp_path):
     np.savez(
         tmp_path / "coraml.npz", data=np.ones(1), indices=np.array([9]), indptr=np.array([0, 1]), shape=np.array([1, 2])
     )
+    with pytest.raises(
+        ValueError, match="coraml.npz must hold rows of 7 classes, labelled from 0, got none of class 0"
+    ):
+        load_coraml(data_home=tmp_path)
+
+
+def test_a_file_with_a_class_missing_or_parts_that_do_not_fit_is_named(tmp_path):
+    parts = {"data": np.ones(1), "indices": np.array([9]), "indptr": np.array([0, 1]), "shape": np.array([1, 2])}
+    np.savez(tmp_path / "coraml.npz", y=np.array([0, 1, 2, 4, 5, 6]), **parts)
+    with pytest.raises(
+        ValueError, match="coraml.npz must hold rows of 7 classes, labelled from 0, got none of class 3"
+    ):
+        load_coraml(data_home=tmp_path)
+    np.savez(tmp_path / "coraml.npz", y=np.arange(7), **parts)
     with pytest.raises(ValueError, match="coraml.npz must hold the parts of a CSR matrix"):
         load_coraml(data_home=tmp_path)
+    np.savez(tmp_path / "svhn_features.npz", X=np.ones((9, 2)), y=np.arange(9))
+    with pytest.raises(ValueError, match="svhn_features.npz must hold rows of 10 classes, .* got none of class 9"):
+        load_svhn(data_home=tmp_path)

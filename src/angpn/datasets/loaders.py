@@ -44,6 +44,7 @@ def load_coraml(*, data_home: DataHome = None, return_X_y: bool = False) -> Any:
         )
     arrays = read_arrays(path)
     names = [f"field {label}" for label in range(7)]
+    _check_classes(arrays, len(names), path)
     return _bunch(load_coraml, _sparse(arrays, path), arrays["y"], names, None, return_X_y)
 
 
@@ -55,6 +56,7 @@ def load_20news(*, data_home: DataHome = None, return_X_y: bool = False, progres
     """
     folder = data_folder(data_home)
     arrays = newsgroups.load_arrays(folder, progress=progress)
+    _check_classes(arrays, len(newsgroups.GROUPS), folder / "20news.npz")
     words = [str(word) for word in arrays["vocab"]] if "vocab" in arrays else None
     return _bunch(
         load_20news, _sparse(arrays, folder / "20news.npz"), arrays["y"], newsgroups.GROUPS, words, return_X_y
@@ -104,7 +106,9 @@ def _pictures(
     progress: bool,
     return_X_y: bool,
 ) -> Any:
-    arrays = pictures.load_arrays(what, data_folder(data_home), images=images, progress=progress)
+    folder = data_folder(data_home)
+    arrays = pictures.load_arrays(what, folder, images=images, progress=progress)
+    _check_classes(arrays, len(what.class_names), folder / f"{what.name}_{'images' if images else 'features'}.npz")
     data = arrays["X"] if images else arrays["X"].astype(np.float32)
     return _bunch(load, data, arrays["y"], what.class_names, None, return_X_y)
 
@@ -135,6 +139,14 @@ def _bunch(
         target_names=np.array([str(name) for name in target_names]),
         DESCR=load.__doc__,
     )
+
+
+def _check_classes(arrays: dict[str, np.ndarray[Any, Any]], n_classes: int, path: Path) -> None:
+    present = np.unique(arrays["y"]) if "y" in arrays else np.array([])
+    missing = sorted(set(range(n_classes)) - set(present.tolist()))
+    if missing or len(present) != n_classes:
+        got = f"none of class {missing[0]}" if missing else f"{len(present)} classes"
+        raise ValueError(f"{path} must hold rows of {n_classes} classes, labelled from 0, got {got}; put it there anew")
 
 
 def _sparse(arrays: dict[str, np.ndarray[Any, Any]], path: Path) -> scipy.sparse.csr_array:

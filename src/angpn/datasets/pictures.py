@@ -84,7 +84,7 @@ def describe_svhn(images: Array, progress: bool) -> Array:  # (n, 256)
     from angpn.features import image_features
 
     maps = image_features(images, size=128, layer=10, pooling="grid:8", progress=progress)
-    return PCA(256, svd_solver="covariance_eigh", random_state=0).fit_transform(StandardScaler().fit_transform(maps))
+    return PCA(256, random_state=0).fit_transform(StandardScaler().fit_transform(maps))
 
 
 def _save(path: Path, **arrays: Array) -> None:

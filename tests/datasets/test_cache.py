@@ -46,7 +46,6 @@ def server():
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(cache, "SECONDS_BETWEEN_ATTEMPTS", 0.01)
-    monkeypatch.setattr("pooch.core.get_logger", lambda: __import__("logging").getLogger("quiet"))
 
 
 def source(url, digest=DIGEST):
@@ -127,9 +126,11 @@ def test_two_processes_at_once_end_with_one_whole_file(server, tmp_path):
     assert os.listdir(tmp_path) == ["data.bin"]
 
 
-def test_progress_is_shown_on_standard_error(server, tmp_path, capsys):
+def test_progress_is_shown_on_standard_error(server, tmp_path, capfd):
     url, _ = server
+    download(source(f"{url}/file"), tmp_path / "quiet", progress=False)
+    assert capfd.readouterr() == ("", "")
     download(source(f"{url}/file"), tmp_path)
-    shown = capsys.readouterr()
+    shown = capfd.readouterr()
     assert shown.out == ""
     assert "data.bin" in shown.err

@@ -1,7 +1,10 @@
 """Where data sets lie, and how they get there: downloads that are whole and as published, or not there at all."""
 
+import logging
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +41,7 @@ def download(source: Source, folder: Path, *, progress: bool = True) -> Path:
     if path.exists() and pooch.file_hash(str(path), source.digest.split(":")[0]) == source.digest.split(":")[1]:
         return path
     for attempt in range(1, ATTEMPTS + 1):
-        with _Bar(source.filename, enabled=progress) as bar:
+        with _quiet_pooch(), _Bar(source.filename, enabled=progress) as bar:
             try:
                 pooch.retrieve(
                     source.url,
@@ -66,6 +69,18 @@ def download(source: Source, folder: Path, *, progress: bool = True) -> Path:
                 ) from error
         time.sleep(SECONDS_BETWEEN_ATTEMPTS)
     raise AssertionError("unreachable")
+
+
+@contextmanager
+def _quiet_pooch() -> Iterator[None]:
+    """pooch writes what it does to standard error; the bar says it, or nothing should."""
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:

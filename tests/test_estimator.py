@@ -713,6 +713,23 @@ def test_a_fit_stopped_by_ctrl_c_goes_on_as_if_nothing_had_happened(blobs, tmp_p
     assert_array_equal(again.label_distributions_, expected.label_distributions_)
 
 
+def test_a_warm_fit_is_not_resumed_without_the_fit_before_it(blobs, tmp_path, monkeypatch):
+    """It would hold out other labels, some of which it had trained on."""
+    X, y, truth = blobs
+    more = np.where(np.arange(90) % 3 == 0, truth, y)
+    model = quick(warm_start=True, checkpoint=tmp_path / "state", resume=True).fit(X, y)
+    model.save(tmp_path / "model")
+    expected = ANGPNClassifier.load(tmp_path / "model").set_params(checkpoint=None, resume=False).fit(X, more)
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, 5)
+        with pytest.warns(UserWarning, match="interrupted"):
+            model.fit(X, more)
+    with pytest.raises(ValueError, match="got an unfinished one of another"):
+        quick(warm_start=True, checkpoint=tmp_path / "state", resume=True).fit(X, more)
+    again = ANGPNClassifier.load(tmp_path / "model").fit(X, more)
+    assert_array_equal(again.label_distributions_, expected.label_distributions_)
+
+
 def test_a_generator_as_random_state_can_be_resumed(blobs, tmp_path):
     X, y, _ = blobs
     first = quick(checkpoint=tmp_path / "state", random_state=np.random.RandomState(5)).fit(X, y)

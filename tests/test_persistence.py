@@ -48,7 +48,11 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
         model.set_params(beta=np.float64(0.2), n_neighbors=np.int64(4), tol=-np.inf)
     model.fit(X, y)
     model.save(tmp_path / "model")
+    torch.manual_seed(0)
     again = ANGPNClassifier.load(tmp_path / "model")
+    assert torch.rand(1) == torch.rand(
+        1, generator=torch.Generator().manual_seed(0)
+    )  # the user's numbers stay in order
     new = X[:10] * 1.5 if kind == "frame" else X[:10] * np.linspace(1, 2, 5)
     assert_array_equal(again.predict_proba(new), model.predict_proba(new))
     assert_array_equal(again.predict(X), model.transduction_)
@@ -130,6 +134,7 @@ def test_a_newer_format_is_named(saved, tmp_path):
         (lambda header, arrays: arrays["candidates"].__setitem__((0, 0), 1000), "candidates must be rows 0 to 59"),
         (lambda header, arrays: arrays["codes"].__setitem__(0, 7), "a label is not among the classes"),
         (lambda header, arrays: arrays.update(codes=arrays["codes"][:5]), "expected 60 rows and 3 classes everywhere"),
+        (lambda header, arrays: arrays.update(validation_mask=np.ones(3, dtype=bool)), "expected 60 rows"),
         (lambda header, arrays: arrays.pop("distances"), "distances"),
         (lambda header, arrays: header["network"].update(in_channels=4), "size mismatch"),
         (lambda header, arrays: header.pop("classes"), "classes"),

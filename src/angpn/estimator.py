@@ -283,6 +283,8 @@ class ANGPNClassifier(
             "random_state": plain_seed(self.random_state),
         }
         problem |= {"X": features, "y": labels.codes, "mask": mask, "weights": weights, "distances": distances}
+        if previous is not None:  # a warm start begins, and holds out, as the fit before it left things
+            problem |= {"known": previous["_codes"], "held": previous["validation_mask_"]}
         checkpoint = Checkpoint(self.checkpoint, resume=self.resume, problem=problem)
         seed = checkpoint.seed
         if seed is None:

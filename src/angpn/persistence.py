@@ -71,15 +71,17 @@ def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
 def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
     classes = np.array(header["classes"]["values"], dtype=header["classes"]["dtype"])
     shape = tuple(header["shape"])
-    distributions, codes = arrays["label_distributions"], arrays["codes"]
+    distributions, codes, held = arrays["label_distributions"], arrays["codes"], arrays["validation_mask"]
     candidates = torch.from_numpy(arrays["candidates"].astype(np.int64))
-    if distributions.shape != (shape[0], len(classes)) or codes.shape != shape[:1] or len(candidates) != shape[0]:
+    lengths = {len(part) for part in (distributions, codes, held, candidates)}
+    if distributions.shape[1:] != classes.shape or codes.ndim != 1 or lengths != {shape[0]}:
         raise ValueError(f"expected {shape[0]} rows and {len(classes)} classes everywhere")
     if not -1 <= codes.min() <= codes.max() < len(classes):
         raise ValueError("a label is not among the classes")
     features = _features(arrays, shape)
     network = {name: _from_json(value) for name, value in header["network"].items()}
-    module = ANGPN(**network).to(getattr(torch, features.dtype.name))
+    with torch.random.fork_rng(devices=[]):  # making layers draws weights, which the file replaces
+        module = ANGPN(**network).to(getattr(torch, features.dtype.name))
     weights = {name: array for name, array in arrays.items() if name.startswith(_NETWORK)}
     module.load_state_dict({name.removeprefix(_NETWORK): torch.from_numpy(value) for name, value in weights.items()})
     state = {
@@ -87,7 +89,7 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
         "n_features_in_": shape[1],
         "_features": features,
         "_codes": codes,
-        "validation_mask_": arrays["validation_mask"],
+        "validation_mask_": held,
         "_metric": header["metric"],
         "_normalize": header["normalize"],
         "_seed": header["seed"],

@@ -1,8 +1,8 @@
 """Rows that came after training: each is attached to the fitted rows nearest to it.
 
 A new row takes part in Algorithm 1 as a fitted one does, with fitted rows as its candidates; nothing changes for the
-fitted rows, and new rows do not see each other, so what a row gets does not depend on
-its batch or its order, but for rounding.
+fitted rows, and new rows do not see each other, so what a row gets does not depend on its batch or its order, but for
+rounding.
 """
 
 from typing import Any

@@ -51,6 +51,8 @@ class GraphNetwork(GraphBaseline):
         has_validation = bool(problem.validation.any())
         best_score, best = (-math.inf, -math.inf), None
         best_loss, best_accuracy, improved = math.inf, -math.inf, 0
+        if self.max_iter < 1:
+            raise ValueError(f"max_iter must be at least 1, got {self.max_iter}; the default is 1000")
         epochs = self.max_iter if has_validation else min(self.max_iter, EPOCHS_WITHOUT_VALIDATION)
         for epoch in range(1, epochs + 1):
             module.train()

@@ -44,9 +44,8 @@ def _solved(
     """u of the equation above, of mean zero in each component."""
     degree = np.asarray(graph.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(np.where(degree > 0, degree, 1))
-    laplacian = scipy.sparse.csgraph.laplacian(
-        graph, normed=True
-    )  # D^-1/2 L D^-1/2: the same equation, better to solve
+    # D^-1/2 L D^-1/2: the same equation, better to solve.
+    laplacian = scipy.sparse.csgraph.laplacian(graph, normed=True)
     potential = np.empty_like(sources)
     for column in range(sources.shape[1]):
         solution, _ = scipy.sparse.linalg.cg(laplacian, scale * sources[:, column], rtol=tol, maxiter=10 * len(degree))

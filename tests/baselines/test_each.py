@@ -191,9 +191,32 @@ def test_embeddings_are_computed_once_for_a_graph(blocks, tmp_path, monkeypatch)
 # Networks
 
 
-def test_gcn_is_the_formula_of_its_paper(blocks):
+@pytest.fixture
+def geometric():
+    from angpn.baselines.neural import for_torch_geometric
+
+    with for_torch_geometric(150, seed=0):
+        yield
+
+
+def test_dropout_leaves_out_its_share_and_makes_up_for_it():
+    from angpn.baselines.neural import dropped
+
+    torch.manual_seed(0)
+    rows = torch.ones(1000, 301)
+    for rate in (0.5, 0.6):
+        after = dropped(rows, rate, training=True)
+        assert_allclose(sorted(after.unique().tolist()), [0, 1 / (1 - rate)], rtol=1e-6)
+        assert float((after == 0).double().mean()) == pytest.approx(rate, abs=0.004)
+        assert float((after[:, 1:] == after[:, :-1]).double().mean()) == pytest.approx(
+            rate**2 + (1 - rate) ** 2, abs=0.006
+        )
+    assert dropped(rows, 0.5, training=False) is rows
+
+
+def test_gcn_is_the_formula_of_its_paper(blocks, geometric):
     """softmax(A relu(A X W0 + b0) W1 + b1) with A = D^-1/2 (W + I) D^-1/2, Kipf and Welling (2017), Eq. (9)."""
-    from angpn.baselines.neural import as_torch, edge_index
+    from angpn.baselines.neural import adjacency, as_torch
 
     X, _, _, _, graph = blocks
     module = GCN()._module(8, 3).eval()
@@ -204,11 +227,11 @@ def test_gcn_is_the_formula_of_its_paper(blocks):
     hidden = torch.relu(A @ as_torch(X) @ first.lin.weight + first.bias)
     expected = A @ hidden @ second.lin.weight.T + second.bias
     for rows in (as_torch(X), as_torch(scipy.sparse.csr_array(X))):
-        torch.testing.assert_close(module(rows, edge_index(graph)), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(module(rows, adjacency(graph)), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_appnp_is_personalised_page_rank(blocks):
-    from angpn.baselines.neural import as_torch, edge_index
+def test_appnp_is_personalised_page_rank(blocks, geometric):
+    from angpn.baselines.neural import adjacency, as_torch
 
     X, _, _, _, graph = blocks
     module = APPNP(num_steps=200)._module(8, 3).eval()
@@ -217,14 +240,14 @@ def test_appnp_is_personalised_page_rank(blocks):
     A = torch.tensor(scale[:, None] * looped * scale, dtype=torch.float64)
     predicted = torch.relu(as_torch(X) @ module.first.weight) @ module.second.weight
     expected = 0.1 * torch.linalg.solve(torch.eye(150).double() - 0.9 * A, predicted.double())
-    torch.testing.assert_close(module(as_torch(X), edge_index(graph)).double(), expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(module(as_torch(X), adjacency(graph)).double(), expected, rtol=1e-3, atol=1e-4)
 
 
-def test_graphsage_averages_neighbours_and_maps_wide_rows_first(blocks):
-    from angpn.baselines.neural import as_torch, edge_index
+def test_graphsage_averages_neighbours_and_maps_wide_rows_first(blocks, geometric):
+    from angpn.baselines.neural import adjacency, as_torch
 
     X, _, _, _, graph = blocks
-    rows, edges = as_torch(X), edge_index(graph)
+    rows, edges = as_torch(X), adjacency(graph)
     module = GraphSAGE()._module(8, 3)
     mean = torch.tensor(graph.toarray() / graph.toarray().sum(axis=1, keepdims=True), dtype=torch.float32)
 
@@ -239,17 +262,17 @@ def test_graphsage_averages_neighbours_and_maps_wide_rows_first(blocks):
     assert wide.first.in_channels == 128
 
 
-def test_graph_attention_ignores_what_is_no_neighbour(blocks):
-    from angpn.baselines.neural import as_torch, edge_index
+def test_graph_attention_ignores_what_is_no_neighbour(blocks, geometric):
+    from angpn.baselines.neural import adjacency, as_torch
 
     X, _, _, _, graph = blocks
     module = GAT()._module(8, 3).eval()
-    before = module(as_torch(X), edge_index(graph))
+    before = module(as_torch(X), adjacency(graph))
     reach = (np.linalg.matrix_power(graph.toarray() + np.eye(150), 2) > 0)[0]
     far = np.flatnonzero(~reach)[0]
     changed = X.copy()
     changed[far] += 10
-    after = module(as_torch(changed), edge_index(graph))
+    after = module(as_torch(changed), adjacency(graph))
     torch.testing.assert_close(after[0], before[0])
     assert not torch.allclose(after[far], before[far])
 

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 
 from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require_extra
 from angpn.baselines.embedding import cached
-from angpn.baselines.neural import RowsLinear, as_torch, edge_index
+from angpn.baselines.neural import RowsLinear, adjacency, as_torch, for_torch_geometric
 from angpn.baselines.reference import logistic_distributions
-from angpn.kernels.threads import threads_for
 
 
 @parameters
@@ -42,9 +41,8 @@ class DeepGraphInfomax(GraphBaseline):
 
     def _embedding(self, problem: Problem) -> Array:  # (n, hidden_channels)
         infomax = require_extra("torch_geometric.nn").DeepGraphInfomax
-        features, edges = as_torch(problem.features), edge_index(problem.graph)
-        with torch.random.fork_rng(devices=[]), threads_for(len(problem.codes)):
-            torch.manual_seed(problem.seed)
+        with for_torch_geometric(len(problem.codes), problem.seed):
+            features, edges = as_torch(problem.features), adjacency(problem.graph)
             model = infomax(
                 self.hidden_channels,
                 encoder=_Encoder(features.shape[1], self.hidden_channels),

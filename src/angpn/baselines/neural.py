@@ -1,6 +1,9 @@
 """Full-batch training of a graph network, as GCN, GAT, GraphSAGE and APPNP have it in common."""
 
 import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -35,9 +38,8 @@ class GraphNetwork(GraphBaseline):
 
     def _distributions(self, problem: Problem) -> Array:
         require_extra("torch_geometric")
-        features, edges = as_torch(problem.features), edge_index(problem.graph)
-        with torch.random.fork_rng(devices=[]), threads_for(len(problem.codes)):
-            torch.manual_seed(problem.seed)  # torch_geometric draws from the global generator, which is put back after
+        with for_torch_geometric(len(problem.codes), problem.seed):
+            features, edges = as_torch(problem.features), adjacency(problem.graph)
             module = self._module(features.shape[1], problem.n_classes)
             self.n_iter_ = self._train(module, features, edges, problem)
             with torch.no_grad():
@@ -79,6 +81,21 @@ class GraphNetwork(GraphBaseline):
         return epoch
 
 
+@contextmanager
+def for_torch_geometric(n_rows: int, seed: int) -> Iterator[None]:
+    """Seeded, for torch_geometric draws from the global generator; all is put back after.
+
+    It also makes sparse tensors without saying whether torch shall check them, at which torch warns: it need not.
+    """
+    with (
+        torch.random.fork_rng(devices=[]),
+        threads_for(n_rows),
+        torch.sparse.check_sparse_tensor_invariants(False),
+    ):
+        torch.manual_seed(seed)
+        yield
+
+
 def _groups(module: Any, weight_decay: float) -> list[dict[str, Any]]:
     decayed = getattr(module, "decayed", None)
     if decayed is None:
@@ -98,18 +115,38 @@ def as_torch(features: Any) -> Tensor:
     return torch.sparse_coo_tensor(indices, values, coo.shape, check_invariants=False).coalesce()
 
 
-def edge_index(graph: scipy.sparse.csr_array) -> Tensor:  # (2, edges)
-    """A symmetric graph as torch_geometric has it."""
-    return torch.from_numpy(np.stack(graph.tocoo().coords).astype(np.int64))
+def adjacency(graph: scipy.sparse.csr_array) -> Tensor:  # (n, n) sparse
+    """A symmetric graph as torch_geometric reads it fastest: as a matrix it multiplies by, not as a list of edges.
+
+    Measured at 5,000 rows on one thread, an epoch with validation: GraphSAGE 116 ms by edges and 30 by the matrix,
+    APPNP 65 and 33, GAT 109 and 90.
+    """
+    parts = (torch.from_numpy(part.astype(np.int64)) for part in (graph.indptr, graph.indices))
+    values = torch.from_numpy(graph.data.astype(np.float32))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # no concern of the user's
+        return torch.sparse_csr_tensor(*parts, values, graph.shape, check_invariants=False)
 
 
 def dropped(features: Tensor, rate: float, training: bool) -> Tensor:
     """Dropout on dense rows, or on what sparse ones hold."""
     if not features.is_sparse:
-        return nn.functional.dropout(features, rate, training)
-    values = nn.functional.dropout(features.values(), rate, training)
+        return features * _kept(features, rate) if training else features
+    values = features.values()
+    values = values * _kept(values, rate) if training else values
     shape = tuple(features.shape)
     return torch.sparse_coo_tensor(features.indices(), values, shape, is_coalesced=True, check_invariants=False)
+
+
+def _kept(like: Tensor, rate: float) -> Tensor:
+    """0 where dropout leaves a number out, else what makes up for those.
+
+    Four numbers share a draw of 64 bits: torch's own dropout draws for each, which is most of an epoch of a GCN on wide
+    rows (100 ms for 5,000 x 1280; this takes a third).
+    """
+    draws = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    kept = draws.view(torch.int16)[: like.numel()] >= round(rate * 2**16) - 2**15
+    return kept.to(like.dtype).mul_(1 / (1 - rate)).view(like.shape)
 
 
 class RowsLinear(nn.Module):

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from angpn.baselines import METHODS
 from angpn.distances import nearest_candidates
 from angpn.graph import resolve_gamma
+from angpn.memory import forget_peak, peak_bytes, resident_bytes
 from angpn.neighborhood import Neighborhood
 from angpn.network import ANGPN
 
@@ -178,8 +179,10 @@ def serve(name: str, problem_file: Path) -> None:
     hood = Neighborhood(arrays["indices"], arrays["distances"])
     problem = Problem(arrays["features"], arrays["labels"], arrays["labelled"], hood)
     make_epoch(name, make_problem(200))()  # loads libraries and compiled code, which are not the method's memory
-    before = _status("VmRSS")
-    _reset_peak()
+    forget_peak()
+    before = resident_bytes()
+    if before is None:
+        raise OSError("peak memory can be measured on Linux only, got no /proc/self/status; run this on Linux")
     epoch = make_epoch(name, problem)
     for line in sys.stdin:
         if line.startswith("epochs"):
@@ -190,7 +193,7 @@ def serve(name: str, problem_file: Path) -> None:
                 seconds.append(time.perf_counter() - start)
             print(json.dumps(seconds), flush=True)
         else:
-            print(json.dumps(_status("VmHWM") - before), flush=True)
+            print(json.dumps((peak_bytes() or 0) - before), flush=True)
 
 
 def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Measurement":
@@ -261,17 +264,6 @@ def epoch_flops(n: int, support: float) -> float:
     affinities = 2 * rows * M * HIDDEN
     on_support = 2 * rows * support * HIDDEN  # S h forward; backward S^T g, <g, h> and both sides of F F^T
     return first + second + affinities + 5 * on_support
-
-
-def _reset_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
-
-
-def _status(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise OSError(f"/proc/self/status has no {field}; peak memory can be measured on Linux only")
 
 
 class Measurement(NamedTuple):

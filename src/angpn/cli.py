@@ -1,6 +1,7 @@
 """The ``angpn`` command. No logic here: it reads options, calls the library and shows what came back."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -140,6 +141,121 @@ def bench(
     console.print(
         f"{found['limit_fraction']:.0%} of the speed at which a large matrix product does the same arithmetic"
     )
+
+
+@app.command()
+def reproduce(
+    suite: Annotated[
+        str, typer.Option(help="Studies to run, with commas: grid, depth, neighbors, alpha, beta, steps, tuned.")
+    ] = "all",
+    table: Annotated[int | None, typer.Option(help="Only the grid, and of it the paper's Table 1 or 2.")] = None,
+    datasets: Annotated[str, typer.Option(help="Data sets, with commas.")] = "svhn,cifar10,20news,coraml",
+    rates: Annotated[str, typer.Option(help="Per cent of each class that is labelled, with commas.")] = "10,20,30",
+    methods: Annotated[str, typer.Option(help="Methods of angpn.baselines, with commas.")] = "all",
+    seeds: Annotated[int, typer.Option(help="Number of random splits, at most 5.", min=1, max=5)] = 5,
+    smoke: Annotated[bool, typer.Option("--smoke", help="A few small runs on bundled data: does it all work?")] = False,
+    workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.", min=1)] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of results and report.")] = Path("results"),
+) -> None:
+    """Run the paper's experiments and write the report. Stopped and started again, it goes on where it was."""
+    from angpn.baselines import METHODS
+    from angpn.datasets import SETS
+    from angpn.experiments import SMOKE, STUDIES, ResultsFile, execute
+    from angpn.experiments.runner import results_path
+    from angpn.experiments.studies import DATASETS, RATES, TABLE_1, TABLE_2
+
+    tables = {None: None, 1: TABLE_1, 2: TABLE_2}
+    if table not in tables:
+        raise typer.BadParameter(f"--table must be 1 or 2, got {table}")
+    wanted_methods = set(_chosen("--methods", methods, list(METHODS)))
+    if tables[table] is not None:
+        wanted_methods &= set(tables[table] or ())
+        suite = "grid"
+    wanted_sets = ["digits", "wine"] if smoke else _chosen("--datasets", datasets, DATASETS)
+    wanted_rates = [int(rate) for rate in _chosen("--rates", rates, [str(rate) for rate in RATES])]
+    studies = [SMOKE] if smoke else [STUDIES[name] for name in _chosen("--suite", suite, list(STUDIES))]
+    errors = Console(stderr=True)
+    try:
+        for name in wanted_sets:  # here and not in each worker: a download is made once, and its error is plain
+            SETS[name].load()
+        for study in studies:
+            runs = study.runs(datasets=wanted_sets, rates=wanted_rates, n_splits=seeds, methods=wanted_methods)
+            with _StudyBar(study.name, errors) as bar:
+                execute(
+                    runs,
+                    results_path(output, study.name),
+                    workers=workers,
+                    cache_folder=output / "embeddings",
+                    on_progress=bar.update,
+                )
+        records = {name: ResultsFile(results_path(output, name)).read() for name in STUDIES}
+        from angpn.report.experiments import write_report
+
+        with errors.status("drawing"):
+            report = write_report(records, output)
+    except KeyboardInterrupt:
+        errors.print("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
+    except (OSError, ValueError, ImportError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    failures = [(name, record) for name, found in records.items() for record in found if record["error"] is not None]
+    for name, record in failures[:10]:
+        reason = record["error"].strip().splitlines()[-1]
+        typer.echo(
+            f"failed: {name} {record['dataset']} {record['rate']} % {record['split']} {record['method']}: {reason}",
+            err=True,
+        )
+    typer.echo(f"report: {report}")
+    if failures:
+        typer.echo(f"{len(failures)} runs failed; the same command tries them again", err=True)
+        raise typer.Exit(1)
+
+
+def _chosen(option: str, value: str, known: Sequence[str]) -> list[str]:
+    """The names in a list with commas."""
+    if value == "all":
+        return list(known)
+    names = [name.strip() for name in value.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"{option} knows {', '.join(known)}; got {name!r}")
+    if not names:
+        raise typer.BadParameter(f"{option} names nothing; it knows {', '.join(known)}")
+    return names
+
+
+class _StudyBar:
+    """How far a study is, what came last, and how long it will take; in a pipe, a line now and then."""
+
+    def __init__(self, name: str, console: Console) -> None:
+        columns = TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        self._progress = Progress(*columns, TextColumn("{task.fields[status]}"), console=console)
+        self._task = self._progress.add_task(name, total=None, status="")
+
+    def __enter__(self) -> "_StudyBar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    def update(self, progress: Any, record: dict[str, Any] | None) -> None:
+        left = progress.seconds_left
+        status = "" if left is None or progress.done == progress.total else f"about {_duration(left)} left"
+        if progress.failed:
+            status += f"  {progress.failed} failed"
+        if record is not None and record["error"] is None:
+            about = f"{record['dataset']} {record['rate']} % {record['method']}"
+            status += f"  {about}: {record['test_accuracy']:.1f} %"
+        self._progress.update(self._task, completed=progress.done, total=progress.total, status=status)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 data_app = typer.Typer(invoke_without_command=True, help="The data sets: list them, or fetch one.")

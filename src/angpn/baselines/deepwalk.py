@@ -37,7 +37,8 @@ class DeepWalk(GraphBaseline):
             # A seed for the embedding, not for the split: with random_state an int it is the same for all splits.
             "seed": problem.seed,
         }
-        self.embedding_ = cached(parts, self.cache_folder, lambda: self._embedding(problem))
+        found = cached(parts, self.cache_folder, lambda: self._embedding(problem))
+        self.embedding_, self.spared_seconds_ = found.vectors, found.spared
         return logistic_distributions(self.embedding_, problem)
 
     def _embedding(self, problem: Problem) -> Array:  # (n, n_components)

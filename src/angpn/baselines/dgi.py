@@ -36,7 +36,8 @@ class DeepGraphInfomax(GraphBaseline):
             "setting": (self.hidden_channels, self.learning_rate, self.max_iter, self.n_iter_no_change),
             "seed": problem.seed,
         }
-        self.embedding_ = cached(parts, self.cache_folder, lambda: self._embedding(problem))
+        found = cached(parts, self.cache_folder, lambda: self._embedding(problem))
+        self.embedding_, self.spared_seconds_ = found.vectors, found.spared
         return logistic_distributions(self.embedding_, problem)
 
     def _embedding(self, problem: Problem) -> Array:  # (n, hidden_channels)

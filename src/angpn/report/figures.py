@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -89,6 +90,10 @@ def _draw_map(axes, points, predicted, truth, given, class_names, method):  # ty
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a PNG under a temporary name, then rename: an interrupted run leaves no half picture."""
-    with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=110)
+    """Write a PNG or SVG under a temporary name, then rename: an interrupted run leaves no half picture.
+
+    The same figure gives the same file: no date is in it, nor random names.
+    """
+    svg = Path(path).suffix == ".svg"
+    with replacing(path) as temporary, matplotlib.rc_context({"svg.hashsalt": "angpn"}):
+        figure.savefig(temporary, dpi=110, metadata={"Date": None} if svg else None)

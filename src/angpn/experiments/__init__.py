@@ -1,0 +1,25 @@
+"""The paper's experiments: who runs on what (:mod:`studies`), how (:mod:`runner`), and what came out (:mod:`results`).
+
+>>> from angpn.experiments import STUDIES
+>>> len(STUDIES["grid"].runs())  # 4 sets x 3 rates x 5 splits x 17 methods
+1020
+"""
+
+from angpn.experiments.published import PUBLISHED
+from angpn.experiments.results import Record, ResultsFile
+from angpn.experiments.runner import execute
+from angpn.experiments.splits import Split, paper_split
+from angpn.experiments.studies import SMOKE, STUDIES, Run, Study
+
+__all__ = [
+    "PUBLISHED",
+    "SMOKE",
+    "STUDIES",
+    "Record",
+    "ResultsFile",
+    "Run",
+    "Split",
+    "Study",
+    "execute",
+    "paper_split",
+]

@@ -1,0 +1,263 @@
+"""Runs in parallel processes, each result written down as it comes.
+
+Killed and started again it goes on where it was: a run depends on its data, split, method and seed alone, so the end is
+the same. A run that fails, or whose process dies, is written down with its traceback and does not stop the others.
+"""
+
+import importlib.metadata
+import multiprocessing
+import multiprocessing.connection
+import os
+import platform
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits
+
+from angpn.baselines import shared_graph
+from angpn.baselines.base import GraphBaseline
+from angpn.datasets import SETS
+from angpn.experiments.results import Record, ResultsFile, outstanding
+from angpn.experiments.splits import paper_split
+from angpn.experiments.studies import Run, plain_parameters
+from angpn.memory import forget_peak, peak_bytes, resident_bytes
+
+_VERSIONED = ("angpn", "torch", "torch_geometric", "scikit-learn", "numpy", "scipy", "gensim")
+
+
+class Progress(NamedTuple):
+    """How far a study is."""
+
+    done: int
+    total: int
+    failed: int
+    seconds_left: float | None  # at the pace of each method so far
+
+
+def execute(
+    runs: Sequence[Run],
+    path: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    cache_folder: str | os.PathLike[str] | None = None,
+    on_progress: Callable[[Progress, Record | None], None] = lambda progress, record: None,
+) -> list[Record]:
+    """Do the runs that ``path`` has no result of, and return the last result of each.
+
+    Each of the ``workers`` processes, by default one for each core, has one thread: two that spin on the same cores are
+    twenty times slower, and results do not depend on the machine. ``cache_folder`` keeps embeddings that do not depend
+    on labels.
+    """
+    workers = workers or os.cpu_count() or 1
+    with ResultsFile(path) as results:
+        before = results.read()
+        waiting = outstanding(runs, before)
+        pace = _Pace(before, workers)
+        done, failed = len(runs) - len(waiting), 0
+        on_progress(Progress(done, len(runs), failed, pace.left(waiting)), None)
+        team = [_Worker(cache_folder) for _ in range(min(workers, len(waiting)))]
+        try:
+            idle, busy = list(team), dict[Any, _Worker]()
+            while waiting or busy:
+                while idle and waiting:
+                    worker = idle.pop()
+                    worker.begin(waiting.pop(0))
+                    busy[worker.connection] = worker
+                for connection in multiprocessing.connection.wait(list(busy)):
+                    worker = busy.pop(connection)
+                    record = worker.result()
+                    results.append(record)
+                    idle.append(worker)
+                    done, failed = done + 1, failed + (record["error"] is not None)
+                    pace.add(record)
+                    under_way = [worker.run for worker in busy.values()]
+                    on_progress(Progress(done, len(runs), failed, pace.left([*waiting, *under_way])), record)
+        finally:
+            for worker in team:
+                worker.end()
+        results.tidy(runs)
+        return results.read()
+
+
+class _Pace:
+    """How long what is left will take, by the mean of what each method took so far."""
+
+    def __init__(self, records: Sequence[Record], workers: int) -> None:
+        self._seconds: dict[tuple[str, str], list[float]] = {}
+        self._workers = workers
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Record) -> None:
+        if record["error"] is None:
+            self._seconds.setdefault((record["method"], record["dataset"]), []).append(record["wall_seconds"])
+
+    def left(self, runs: Sequence[Run]) -> float | None:
+        if not self._seconds:
+            return None
+        overall = float(np.mean(np.concatenate([np.array(found) for found in self._seconds.values()])))
+        means = {key: float(np.mean(found)) for key, found in self._seconds.items()}
+        return sum(means.get((run.method, run.dataset), overall) for run in runs) / self._workers
+
+
+class _Worker:
+    """A process that does one run after another; a new one takes the place of one that died."""
+
+    def __init__(self, cache_folder: str | os.PathLike[str] | None) -> None:
+        self._cache_folder = cache_folder
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
+        self.connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, self._cache_folder), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def begin(self, run: Run) -> None:
+        self.run = run
+        if not self._process.is_alive():  # between two runs
+            self._start()
+        self.connection.send(run)
+
+    def result(self) -> Record:
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            error = f"the process of this run ended with exit code {self._process.exitcode}"
+            self._start()
+            return _record(self.run, error=error)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(connection: Any, cache_folder: str | os.PathLike[str] | None) -> None:
+    """What a worker's process does."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()  # type: ignore[func-returns-value]
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        while True:
+            try:
+                run = connection.recv()
+            except EOFError:
+                return
+            connection.send(perform(run, cache_folder))
+
+
+def perform(run: Run, cache_folder: str | os.PathLike[str] | None = None) -> Record:
+    """One run, in this process. Test labels are looked at once, after all is decided."""
+    started = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = _measured(run, cache_folder)
+    except Exception:
+        return _record(run, error=traceback.format_exc())
+    return _record(run, **found, wall_seconds=round(time.perf_counter() - started, 3))
+
+
+def _measured(run: Run, cache_folder: str | os.PathLike[str] | None) -> Record:
+    X, truth = _data(run.dataset)
+    split = paper_split(truth, run.rate, run.split)
+    y = np.where(split.training | split.validation, truth, -1)
+    forget_peak()
+    before = resident_bytes()
+    best: tuple[tuple[float, float], Any] | None = None
+    seconds = 0.0
+    for model in run.models():
+        seconds += _fit(model, run.dataset, X, y, split.validation, cache_folder)
+        hits = model.transduction_[split.validation] == y[split.validation]
+        of_truth = model.label_distributions_[split.validation, np.searchsorted(model.classes_, y[split.validation])]
+        score = float(np.mean(hits)), float(np.log(of_truth + 1e-12).mean())
+        if best is None or score > best[0]:
+            best = score, model
+    assert best is not None
+    (val_accuracy, _), model = best
+    peak = peak_bytes()
+    found: Record = {
+        "test_accuracy": round(100 * float(np.mean((model.transduction_ == truth)[split.test])), 4),
+        "val_accuracy": round(100 * val_accuracy, 4),
+        "seconds": round(seconds, 3),
+        "peak_mb": None if peak is None or before is None else round((peak - before) / 2**20, 1),
+        "n_iter": getattr(model, "n_iter_", None),
+        "parameters": plain_parameters(model),
+    }
+    if hasattr(model, "layer_graphs_"):
+        found["purity"] = [round(_purity(graph, truth), 4) for graph in model.layer_graphs_]
+    return found
+
+
+def _fit(
+    model: Any, dataset: str, X: Any, y: Any, validation: Any, cache_folder: str | os.PathLike[str] | None
+) -> float:
+    """Fit, and how long that takes: with its graph and its embedding, also where these were made by a run before."""
+    options: dict[str, Any] = {"validation_mask": validation}
+    spared = 0.0
+    if isinstance(model, GraphBaseline):
+        options["graph"], spared = _graph(dataset, model.n_neighbors)
+    if "cache_folder" in model.get_params():
+        model.set_params(cache_folder=cache_folder)
+    start = time.perf_counter()
+    model.fit(X, y, **options)
+    return time.perf_counter() - start + spared + getattr(model, "spared_seconds_", 0.0)
+
+
+@cache
+def _data(name: str) -> tuple[Any, Any]:
+    found = SETS[name].load()
+    return found.data, found.target
+
+
+@cache
+def _graph(name: str, n_neighbors: int) -> tuple[Any, float]:
+    start = time.perf_counter()
+    return shared_graph(_data(name)[0], n_neighbors), time.perf_counter() - start
+
+
+def _purity(graph: Any, truth: Any) -> float:
+    """The share of S's mass that joins rows of the same class."""
+    entries = graph.tocoo()
+    rows, columns = entries.coords
+    return float(entries.data[truth[rows] == truth[columns]].sum() / entries.data.sum())
+
+
+def _record(run: Run, *, error: str | None = None, **found: Any) -> Record:
+    named = {"dataset": run.dataset, "rate": run.rate, "split": run.split, "method": run.method}
+    nothing = dict.fromkeys(("test_accuracy", "val_accuracy", "seconds", "peak_mb", "n_iter", "parameters"))
+    return {
+        **named,
+        **nothing,
+        **found,
+        "settings": [dict(setting) for setting in run.settings],
+        "error": error,
+        "versions": _versions(),
+    }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in _VERSIONED:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def results_path(folder: str | os.PathLike[str], study: str) -> Path:
+    """The results file of a study."""
+    return Path(folder) / f"{study}.jsonl"

@@ -1,0 +1,119 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from angpn.cli import app
+
+MEASURED = ("seconds", "wall_seconds", "peak_mb")
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "angpn", "reproduce", *map(str, arguments)]
+
+
+def lines(path):
+    records = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    return [{name: value for name, value in record.items() if name not in MEASURED} for record in records]
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unbroken")
+    done = subprocess.run(command("--smoke", "-o", folder), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"report: {folder / 'report.html'}"
+    return folder
+
+
+def test_smoke_runs_two_sets_two_splits_three_methods_and_reports(unbroken):
+    found = lines(unbroken / "grid.jsonl")
+    assert len(found) == 2 * 2 * 3
+    assert {record["dataset"] for record in found} == {"digits", "wine"}
+    assert {record["method"] for record in found} == {"ANGPN", "NGPN", "LogisticRegression"}
+    assert all(record["error"] is None and 0 < record["test_accuracy"] <= 100 for record in found)
+    assert {"parameters", "versions", "val_accuracy"} <= found[0].keys()
+    assert "Table I" in (unbroken / "report.html").read_text()
+    assert "| ANGPN |" in (unbroken / "report.md").read_text()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process group by a POSIX signal")
+def test_killed_half_way_and_started_again_it_ends_with_the_same(unbroken, tmp_path):
+    path = tmp_path / "grid.jsonl"
+    process = subprocess.Popen(command("--smoke", "-o", tmp_path, "--workers", 1), start_new_session=True)
+    deadline = time.monotonic() + 200
+    while not (path.exists() and path.read_bytes().count(b"\n") >= 4):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    half = path.read_bytes().count(b"\n")
+    assert 4 <= half < 12
+    before = path.read_text().splitlines()[:half]
+    done = subprocess.run(command("--smoke", "-o", tmp_path), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert lines(path) == lines(unbroken / "grid.jsonl")
+    assert set(before) <= set(path.read_text().splitlines())  # seconds too: these were not run again
+    assert (tmp_path / "report.md").exists()
+
+
+def test_a_worker_ends_with_its_parent(tmp_path):
+    slow = command("--smoke", "-o", tmp_path, "--workers", 1)
+    process = subprocess.Popen(slow, start_new_session=True, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 200
+    while not (tmp_path / "grid.jsonl").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)  # the parent alone
+    process.wait()
+    while True:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        assert time.monotonic() < deadline, "a worker outlived its parent"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--methods", "GNN"], "knows ANGPN, "),
+        (["--datasets", "mnist"], "--datasets knows svhn, cifar10, 20news, coraml; got 'mnist'"),
+        (["--rates", "15"], "--rates knows 10, 20, 30; got '15'"),
+        (["--suite", ","], "--suite names nothing"),
+        (["--table", "3"], "--table must be 1 or 2, got 3"),
+        (["--seeds", "6"], "--seeds"),
+    ],
+)
+def test_bad_options_are_named(arguments, message, tmp_path):
+    result = CliRunner().invoke(app, ["reproduce", *arguments, "-o", str(tmp_path / "new")], env={"COLUMNS": "200"})
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_data_that_is_not_there_is_told_in_a_line_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANGPN_DATA", str(tmp_path / "empty"))
+    result = CliRunner().invoke(app, ["reproduce", "--datasets", "coraml", "-o", str(tmp_path / "new")])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")
+    assert "coraml.npz" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_locked_results_file_is_told(tmp_path):
+    from angpn.experiments import ResultsFile
+
+    with ResultsFile(tmp_path / "grid.jsonl"):
+        result = CliRunner().invoke(app, ["reproduce", "--smoke", "-o", str(tmp_path)])
+    assert result.exit_code == 1
+    assert "must be written by one process" in result.stderr

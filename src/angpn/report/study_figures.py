@@ -18,8 +18,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 CAPTIONS = {
     "depth": (
         "Depth",
-        "Accuracy by the number of hidden layers at 10 % labels, mean and standard deviation over three splits. GCN has "
-        "as many hidden layers of its own width, 16.",
+        "Accuracy by the number of hidden layers at 10 % labels, mean and standard deviation over three splits. GCN "
+        "has as many hidden layers of its own width, 16.",
     ),
     "sensitivity": (
         "Sensitivity",

@@ -240,7 +240,14 @@ def test_appnp_is_personalised_page_rank(blocks, geometric):
     A = torch.tensor(scale[:, None] * looped * scale, dtype=torch.float64)
     predicted = torch.relu(as_torch(X) @ module.first.weight) @ module.second.weight
     expected = 0.1 * torch.linalg.solve(torch.eye(150).double() - 0.9 * A, predicted.double())
-    torch.testing.assert_close(module(as_torch(X), adjacency(graph)).double(), expected, rtol=1e-3, atol=1e-4)
+    found = module(as_torch(X), adjacency(graph))
+    torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-4)
+    # The gradient is that of the formula, though it is not computed by it.
+    weight = module.second.weight
+    target = torch.linspace(-1, 1, 450).view(150, 3)
+    (ours,) = torch.autograd.grad((found * target).sum(), weight)
+    (theirs,) = torch.autograd.grad((expected * target).sum(), weight)
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
 def test_graphsage_averages_neighbours_and_maps_wide_rows_first(blocks, geometric):

@@ -4,12 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-oldest lint types imports unit wheel clean
+.PHONY: demo test test-oldest lint types imports unit wheel docs docs-quick clean
 
 demo: .venv/.run
 	$(BIN)/angpn demo
 
-test: lint types imports wheel unit
+test: lint types imports wheel docs-quick unit
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -23,6 +23,14 @@ imports: .venv/.dev
 
 unit: .venv/.dev
 	$(BIN)/python -m pytest
+
+# The site; docs-quick checks its pages and links without running the examples, which the tests run.
+docs: .venv/.dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs build/docs
+	@echo "open build/docs/index.html"
+
+docs-quick: .venv/.dev
+	$(BIN)/sphinx-build -W --keep-going -q -b html -D plot_gallery=0 docs build/docs-quick
 
 # The estimator on the oldest scikit-learn that pyproject allows, in an environment of its own.
 test-oldest:

@@ -1,10 +1,16 @@
-"""A tenth of 1,500 digits is labelled: label the rest, look at them, ask why, label new ones, keep the model."""
+"""
+Digits
+======
+
+A tenth of 1,500 digits is labelled: label the rest, look at them, ask why, label new ones, keep the model.
+"""
 
 import numpy as np
 from sklearn.datasets import load_digits
 
 from angpn import ANGPNClassifier
-from angpn.report.figures import map_figure, planar_map, save_figure
+from angpn.report.figures import map_figure, save_figure
+from angpn.report.planar import planar_map
 
 X, truth = load_digits(return_X_y=True)
 X, truth, X_new, truth_new = X[:1500], truth[:1500], X[1500:], truth[1500:]
@@ -14,7 +20,7 @@ model = ANGPNClassifier(random_state=0, verbose=True).fit(X, y)
 print(f"rows it labelled: {np.mean(model.transduction_[y == -1] == truth[y == -1]):.1%} right")
 print(f"rows it had not seen: {model.score(X_new, truth_new):.1%} right")
 
-save_figure(map_figure(planar_map(model.transform(X)), model.transduction_, y != -1), "digits.png")
+save_figure(map_figure(planar_map(model.embedding_), model.transduction_, y != -1), "digits.png")
 for row in model.uncertain(3):
     print(f"worth labelling next: row {row}, perhaps {model.transduction_[row]}. It is made of")
     for other, weight, label, given in model.explain(row, n=3):

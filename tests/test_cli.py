@@ -12,29 +12,28 @@ from angpn.cli import app
 from angpn.report.figures import save_figure
 
 
-def test_demo_prints_four_accuracies_and_draws_a_picture(tmp_path):
+def test_demo_prints_three_accuracies_and_leaves_what_label_does(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "new")], catch_exceptions=False)
     assert result.exit_code == 0
     accuracies = {
         method: float(line.split("│")[2].strip(" %"))
         for line in result.stdout.splitlines()
-        for method in ("logistic regression", "LabelSpreading", "NGPN", "ANGPN")
+        for method in ("logistic regression", "LabelSpreading", "angpn")
         if line.startswith(f"│ {method} ")
     }
-    assert len(accuracies) == 4
+    assert len(accuracies) == 3
     assert all(85 < accuracy <= 100 for accuracy in accuracies.values())
-    picture = tmp_path / "new" / "demo.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert str(picture) in result.stdout
-    assert os.listdir(picture.parent) == ["demo.png"]
+    assert sorted(os.listdir(tmp_path / "new")) == ["model", "predictions.csv", "report.html"]
+    assert str(tmp_path / "new" / "report.html") in result.stdout
+    assert (tmp_path / "new" / "report.html").read_text().count("data:image/jpeg") == 1797
 
 
 def test_an_output_that_is_a_file_is_refused_and_left_alone(tmp_path):
     path = tmp_path / "precious.txt"
     path.write_text("mine")
     result = CliRunner().invoke(app, ["demo", "--output", str(path)])
-    assert result.exit_code == 2
-    assert "not a folder" in result.stderr
+    assert result.exit_code == 1
+    assert "got a file; name another with --output" in result.stderr
     assert path.read_text() == "mine"
 
 

@@ -33,6 +33,14 @@ def test_the_example_runs_and_draws_its_map(tmp_path):
     assert (tmp_path / "digits.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("name", ["label_table", "label_texts"])
+def test_the_other_examples_run_and_label_well(name, tmp_path):
+    run = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
+    shown = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    (accuracy,) = re.findall(r"(\d+\.\d)% of the others right", shown)
+    assert float(accuracy) > 80
+
+
 def test_the_map_of_equations_is_complete():
     named = [number for row in ROWS for number in re.findall(r"\((\d+)\)", row[0])]
     assert sorted(map(int, named)) == list(range(1, 16))

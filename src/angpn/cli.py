@@ -1,7 +1,11 @@
 """The ``angpn`` command. No logic here: it reads options, calls the library and shows what came back."""
 
 import json
-from collections.abc import Sequence
+import sys
+import tomllib
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,50 +44,206 @@ def _options(
     pass
 
 
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """What a user can mend, in one line; warnings as well."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
+            yield
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        typer.echo(f"error: {reason}", err=True)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        typer.echo("stopped; nothing was written", err=True)
+        raise typer.Exit(130) from None
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Take the options of a TOML file as defaults."""
+    if path is None:
+        return None
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise typer.BadParameter(f"{path} must be a TOML file that can be read, got: {error}") from None
+    found = {name.replace("-", "_"): value for name, value in found.items()}
+    known = {parameter.name for parameter in context.command.params} - {"config"}
+    unknown = sorted(found.keys() - known)
+    if unknown:
+        raise typer.BadParameter(f"{path} must name options of this command, got {unknown[0]!r}")
+    lists = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in found.items()}
+    context.default_map = {**(context.default_map or {}), **lists}
+    return path
+
+
+def _names(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _tell(facts: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(facts))
+    elif not quiet:
+        typer.echo(text)
+
+
+def _understood(about: dict[str, Any]) -> str:
+    lines = [f"{about['input']}: {about['rows']:,} rows of {about['kind']}, {about['given']:,} of them labelled"]
+    lines += [f"  {name}: {count}" for name, count in about["classes"].items()]
+    return "\n".join(lines)
+
+
+def _labelled(about: dict[str, Any]) -> str:
+    lines = [f"{about['predicted']:,} rows labelled from {about['given']:,} labels in {about['seconds']} s"]
+    estimate = about["estimate"]
+    if estimate is None:
+        lines.append("accuracy: not known, too few labels to hide any; label more rows")
+    else:
+        lines.append(
+            f"accuracy: {estimate['accuracy']:.1%} ({estimate['low']:.1%} to {estimate['high']:.1%}), "
+            f"{'measured' if estimate['kind'] == 'held out' else 'an estimate'} on {estimate['rows']} "
+            f"{'hidden labels' if estimate['kind'] == 'held out' else 'labels that training stopped by'}"
+        )
+    if about["suspects"]:
+        lines.append(f"{about['suspects']} of the given labels look wrong: see the report")
+    lines += [f"skipped {name}: {reason}" for name, reason in about["skipped"].items()]
+    lines += [f"{name}: {path}" for name, path in about["files"].items()]
+    return "\n".join(lines)
+
+
+def _estimate_facts(estimate: Any) -> dict[str, Any]:
+    return {
+        "kind": estimate.kind,
+        "accuracy": estimate.accuracy,
+        "low": estimate.low,
+        "high": estimate.high,
+        "rows": estimate.n_rows,
+    }
+
+
 @app.command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the picture.")] = Path("angpn-demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for what angpn label writes.")] = Path(
+        "angpn-demo"
+    ),
     seed: Annotated[int, typer.Option(help="Which rows are labelled, and where training starts.", min=0)] = 0,
 ) -> None:
     """Label 1,797 handwritten digits from a tenth of their labels: offline, in under a minute."""
-    from angpn.demo import MAX_EPOCHS, run_demo
-    from angpn.report.figures import fit_figure, planar_map, save_figure
+    from angpn.demo import accuracies, digits_task
+    from angpn.labelling import check_folder, run, write_output
 
-    if output.exists() and not output.is_dir():
-        raise typer.BadParameter(f"{output} exists and is not a folder; name another with --output")
-    console = Console()
-    columns = TextColumn("{task.description:>6}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    with Progress(*columns, TextColumn("{task.fields[status]}"), console=console) as progress:
-        bars = {name: progress.add_task(name, total=MAX_EPOCHS, status="", start=False) for name in ("NGPN", "ANGPN")}
-
-        def advance(name: str, epoch: angpn.Epoch) -> None:
-            progress.start_task(bars[name])
-            status = f"loss {epoch.loss:.3f}  held-out accuracy {epoch.validation_accuracy:.3f}"
-            progress.update(bars[name], completed=epoch.number, status=status)
-
-        result = run_demo(random_state=seed, on_epoch=advance)
-        for name, epochs in result.curves.items():
-            progress.update(bars[name], total=epochs[-1].number)  # early stopping is the end, not a bar cut short
-
-    table = Table(title=f"Digits: {int(result.given.sum())} labels given, {int((~result.given).sum())} hidden")
+    with _plain_errors():
+        check_folder(output)
+        task, truth = digits_task(seed=seed)
+        outcome = run(task, progress=sys.stderr.isatty())
+        files = write_output(outcome, output)
+    table = Table(title=f"Digits: {int(task.given.sum())} labels given, {int((~task.given).sum())} hidden")
     table.add_column("method")
     table.add_column("accuracy on the hidden", justify="right")
-    for name, accuracy in result.accuracy.items():
+    for name, accuracy in accuracies(outcome, truth).items():
         table.add_row(name, f"{accuracy:.1%}")
+    console = Console()
     console.print(table)
-    with console.status("drawing the map"):
-        figure = fit_figure(
-            result.curves,
-            planar_map(result.embedding, seed),
-            result.predicted,
-            result.truth,
-            result.given,
-            [str(digit) for digit in range(10)],
-            "ANGPN",
-        )
-        picture = output / "demo.png"
-        save_figure(figure, picture)
-    console.print(f"picture: {picture}", soft_wrap=True)
+    for name, path in files.items():
+        console.print(f"{name}: {path}", soft_wrap=True)
+
+
+@app.command()
+def label(
+    input: Annotated[
+        str, typer.Argument(help="A folder of images, .csv, .tsv, .parquet, .npy, .npz or .txt; - reads CSV.")
+    ],
+    labels: Annotated[Path | None, typer.Option(help="CSV file with the header id,label.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column with the labels, empty where unlabelled.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column with texts to label by.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    categorical: Annotated[str, typer.Option(help="Columns to take as categories, with commas.")] = "",
+    impute: Annotated[bool, typer.Option("--impute", help="Fill missing values: the median, or a category.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    holdout: Annotated[float, typer.Option(help="Share of the labels to hide, to measure accuracy on them.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for predictions, model and report.")] = Path(
+        "angpn-out"
+    ),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was understood of the input, and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(callback=_read_config, is_eager=True, help="TOML file with these options; those given here win."),
+    ] = None,
+) -> None:
+    """Label the rest: you labelled a few rows of a folder, table or array."""
+    from angpn.labelling import Settings, check_folder, run, understand, write_output
+
+    settings = Settings(
+        input=input,
+        labels=labels,
+        label_column=label_column,
+        text=text,
+        id_column=id_column,
+        drop=_names(drop),
+        categorical=_names(categorical),
+        impute=impute,
+        skip_bad=skip_bad,
+        holdout=holdout,
+        seed=seed,
+    )
+    with _plain_errors():
+        task = understand(settings)
+        about = {
+            "input": str(input),
+            "kind": task.rows.kind,
+            "rows": len(task.y),
+            "given": int(task.given.sum()),
+            "classes": task.counts(),
+        }
+        if dry_run:
+            _tell({**about, "dry_run": True}, _understood(about), as_json=as_json, quiet=quiet)
+            return
+        check_folder(output)
+        outcome = run(task, progress=not quiet and sys.stderr.isatty())
+        files = write_output(outcome, output)
+    estimate = outcome.estimate
+    about |= {
+        "rows": len(outcome.labels),
+        "skipped": outcome.bad,
+        "predicted": int((~outcome.task.given).sum()),
+        "estimate": None if estimate is None else _estimate_facts(estimate),
+        "suspects": len(outcome.suspects),
+        "seconds": round(outcome.seconds, 1),
+        "files": {name: str(path) for name, path in files.items()},
+    }
+    _tell(about, _labelled(about), as_json=as_json, quiet=quiet)
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="The folder model that angpn label wrote.")],
+    input: Annotated[str, typer.Argument(help="New rows of the same kind; - reads CSV.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="CSV file to write; - prints it.")] = "-",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Label new rows with a saved model."""
+    from angpn.files import replacing
+    from angpn.labelling import predict_file
+
+    with _plain_errors():
+        lines, bad = predict_file(model, input, skip_bad=skip_bad, progress=not quiet and sys.stderr.isatty())
+        if output == "-":
+            typer.echo(lines, nl=False)
+        else:
+            with replacing(output) as temporary:
+                temporary.write_text(lines, encoding="utf-8")
+    for name, reason in bad.items():
+        typer.echo(f"skipped {name}: {reason}", err=True)
+    if output != "-" and not quiet:
+        typer.echo(f"{lines.count(chr(10)) - 1} rows: {output}", err=True)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""One file for a model or a checkpoint: named arrays and a JSON header, in the safetensors format.
+"""One file for a model, an encoder or a checkpoint: named arrays and a JSON header, in the safetensors format.
 
 Nothing in such a file is ever executed: numbers are read as numbers and the header as JSON.
 """
@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from angpn.files import replacing
 
 FORMAT = 1  # raised when a reader of the old format would misread the new one
-Kind = Literal["model", "checkpoint"]
+Kind = Literal["model", "checkpoint", "encoder"]
 Array = np.ndarray[Any, Any]
 
 
@@ -36,7 +36,10 @@ def write_contents(
     text = json.dumps(header, allow_nan=False)
     stamp = {"angpn": kind, "format": str(FORMAT), "header": text, "sha256": _digest(text, arrays)}
     with replacing(path) as temporary:
-        save_file(arrays, temporary, metadata=stamp)
+        try:
+            save_file(arrays, temporary, metadata=stamp)
+        except SafetensorError as error:  # of the disk: what is written has been checked
+            raise OSError(f"{path} must be writable, got {error}; free some space, or name another place") from None
 
 
 def read_contents(path: str | os.PathLike[str], kind: Kind) -> Contents:

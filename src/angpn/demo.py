@@ -1,80 +1,45 @@
 """The main job on data that scikit-learn bundles: a few digits are labelled, label the rest."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
-import torch
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 from sklearn.semi_supervised import LabelSpreading
 
-from angpn.distances import nearest_candidates
+from angpn.labelling import Outcome, Rows, Settings, Task
+from angpn.labelling.encoders import thumbnail
 from angpn.labels import UNLABELLED
-from angpn.network import ANGPN
-from angpn.training import Epoch, train
-
-N_NEIGHBORS = 10
-N_CANDIDATES = 4 * N_NEIGHBORS
-MAX_EPOCHS = 500  # keeps the demo under a minute whatever the seed; training mostly stops earlier by itself
 
 
-class DemoResult(NamedTuple):
-    """Accuracies by method, and what the picture shows of ANGPN."""
-
-    accuracy: dict[str, float]  # on the rows whose labels were hidden
-    curves: dict[str, list[Epoch]]
-    embedding: np.ndarray  # (n, 50) last hidden layer
-    predicted: np.ndarray  # (n,)
-    truth: np.ndarray  # (n,)
-    given: np.ndarray  # (n,) bool
-
-
-def run_demo(
-    *,
-    label_rate: float = 0.1,
-    random_state: int = 0,
-    on_epoch: Callable[[str, Epoch], None] = lambda name, epoch: None,
-) -> DemoResult:
-    """Train NGPN and ANGPN on digits with ``label_rate`` of the labels, beside two methods of scikit-learn.
-
-    All see the same rows, scaled to unit length, and the same labels; ours hold a fifth of those labels back to know
-    when to stop.
-    """
+def digits_task(*, label_rate: float = 0.1, seed: int = 0) -> tuple[Task, np.ndarray]:
+    """1,797 handwritten digits with ``label_rate`` of their labels, as the command would read them; and the truth."""
     digits = load_digits()
-    rows, truth = normalize(digits.data), digits.target
-    chosen, _ = train_test_split(
-        np.arange(len(truth)), train_size=label_rate, stratify=truth, random_state=random_state
-    )
-    given = np.zeros(len(truth), dtype=bool)
-    given[chosen] = True
-    labels = np.where(given, truth, UNLABELLED)
+    truth = digits.target.astype(str).astype(object)
+    chosen, _ = train_test_split(np.arange(len(truth)), train_size=label_rate, stratify=truth, random_state=seed)
+    y = np.full(len(truth), None, dtype=object)
+    y[chosen] = truth[chosen]
+    ids = [f"digit {number}" for number in range(len(truth))]
+    pictures = [thumbnail(_enlarged(image)) for image in digits.images]
+    rows = Rows("array", ids, digits.data.astype(np.float32), None, pictures)
+    return Task(Settings(input="digits", seed=seed), rows, y), truth
 
+
+def accuracies(outcome: Outcome, truth: np.ndarray) -> dict[str, float]:
+    """On the labels that were hidden: ours, and two methods of scikit-learn that see the same rows and labels."""
+    task = outcome.task
+    given, rows = task.given, normalize(task.rows.content)
+    codes = np.where(given, truth.astype(int), UNLABELLED)
+    logistic = LogisticRegression(C=10, max_iter=1000).fit(rows[given], truth[given].astype(str))
+    spreading = LabelSpreading(kernel="knn", n_neighbors=10).fit(rows, codes)
     predictions = {
-        "logistic regression": LogisticRegression(C=10, max_iter=1000).fit(rows[given], truth[given]).predict(rows),
-        "LabelSpreading": LabelSpreading(kernel="knn", n_neighbors=N_NEIGHBORS).fit(rows, labels).transduction_,
+        "logistic regression": logistic.predict(rows),
+        "LabelSpreading": spreading.transduction_.astype(str),
+        "angpn": outcome.labels,
     }
-    features = torch.as_tensor(rows, dtype=torch.float32)
-    hood = nearest_candidates(features, N_CANDIDATES, random_state=random_state)
-    curves: dict[str, list[Epoch]] = {}
-    for name, beta in {"NGPN": 0.0, "ANGPN": 0.3}.items():
-        network = ANGPN(features.shape[1], 50, 10, beta=beta, n_neighbors=N_NEIGHBORS, normalize_hidden=True)
-        curves[name] = []
-        for epoch in train(
-            network,
-            features,
-            hood,
-            labels,
-            validation_fraction=0.2,
-            max_epochs=MAX_EPOCHS,
-            random_state=random_state,
-        ):
-            curves[name].append(epoch)
-            on_epoch(name, epoch)
-        with torch.no_grad():
-            predictions[name] = network(features, hood).argmax(dim=1).numpy()
-            embedding = network.embed(features, hood).numpy()
-    accuracy = {name: float(np.mean((p == truth)[~given])) for name, p in predictions.items()}
-    return DemoResult(accuracy, curves, embedding, predictions["ANGPN"], truth, given)
+    return {name: float(np.mean((found == truth)[~given])) for name, found in predictions.items()}
+
+
+def _enlarged(image: np.ndarray) -> np.ndarray:  # (8, 8) from 0 to 16, to (32, 32, 3) uint8, dark on light
+    grey = np.uint8(255 - image * 255 / 16)
+    return np.repeat(np.kron(grey, np.ones((4, 4), np.uint8))[:, :, None], 3, axis=2)

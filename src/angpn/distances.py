@@ -44,6 +44,7 @@ def nearest_candidates(
     metric: Metric = "chord",
     *,
     random_state: int = 0,
+    on_rows: Callable[[int], None] = lambda count: None,  # told how many more rows are done
 ) -> Neighborhood:
     """Each row's ``n_candidates`` nearest other rows, by exact search in bounded memory.
 
@@ -71,6 +72,7 @@ def nearest_candidates(
         block = rows.distances(slice(start, stop))
         block[torch.arange(stop - start), torch.arange(start, stop)] = torch.inf
         found.append(_nearest(block, n_candidates, shuffles))
+        on_rows(stop - start)
     indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
     if torch.isinf(distances).any():
         raise ValueError(

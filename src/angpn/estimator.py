@@ -44,12 +44,13 @@ from angpn.labels import UNLABELLED, EncodedLabels, check_enough_classes, encode
 from angpn.neighborhood import Neighborhood
 from angpn.network import ANGPN
 from angpn.persistence import load_model, save_model
-from angpn.progress import EpochBar
+from angpn.progress import EpochBar, count_bar
 from angpn.propagation import Direction
 from angpn.training import Epoch, Training, hold_out, train
 from angpn.unseen import embed_unseen
 
 CANDIDATES_PER_NEIGHBOR = 4
+_ROWS_AT_ONCE = 2000  # of the product of all layers' graphs, which is denser than each
 
 # A fit may be taken up with other values of these: they change how long it runs, not what an epoch does.
 _HOW_LONG = ("max_iter", "n_iter_no_change", "tol")
@@ -134,7 +135,7 @@ class ANGPNClassifier(
         checkpoint: a file that a fit keeps about every second, so that it can be taken up again.
         resume: take up the fit whose ``checkpoint`` this is (perhaps with another ``max_iter``); where there is none,
             or that of another fit that had ended, begin.
-        verbose: show a progress bar.
+        verbose: show progress bars.
 
     Attributes:
         classes_: the labels, sorted.
@@ -144,11 +145,13 @@ class ANGPNClassifier(
         loss_curve_: the training loss before each one's update.
         validation_scores_: the accuracy on the held-out labels before each, or None where none were held out.
         best_validation_score_: that accuracy for the weights kept, or None.
+        best_iter_: the epoch, from 1, whose weights were kept.
         validation_mask_: the rows whose labels were held out.
         module_: the network.
         neighborhood_: each row's candidates and their distances.
         layer_graphs_: the learnt S of each layer, sparse.
         graph_: that of the last layer.
+        embedding_: the last hidden layer for every row of X.
         coverage_: what the restriction to candidates cost, on a sample, or None where every row was a candidate or only
             a graph of neighbours was given.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
@@ -319,11 +322,13 @@ class ANGPNClassifier(
         self.neighborhood_, self.module_, self._seed = hood.to("cpu"), network, seed
         self.n_neighbors_, self.n_iter_ = n_neighbors, len(epochs)
         self.loss_curve_ = [epoch.loss for epoch in epochs]
-        scores = [epoch.validation_accuracy for epoch in epochs]
-        self.validation_scores_ = None if scores[0] is None else scores
+        scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
+        self.validation_scores_ = scores or None
         best = [epoch.validation_accuracy for epoch in epochs if epoch.is_best]
         self.best_validation_score_ = best[-1] if best else None
-        self.__dict__.pop("layer_graphs_", None)
+        self.best_iter_ = max((epoch.number for epoch in epochs if epoch.is_best), default=len(epochs))
+        for derived in ("layer_graphs_", "embedding_"):
+            self.__dict__.pop(derived, None)
         with torch.no_grad():
             probabilities = network.probabilities(on_device(features, device), hood.to(device))
         self.label_distributions_ = probabilities.cpu().numpy()
@@ -419,7 +424,8 @@ class ANGPNClassifier(
             known = previous["neighborhood_"]
             if known.n_candidates == count:
                 return known
-        return nearest_candidates(features, count, self.metric, random_state=seed)
+        with count_bar("neighbours", n, enabled=bool(self.verbose)) as advance:
+            return nearest_candidates(features, count, self.metric, random_state=seed, on_rows=advance)
 
     def _held_out(
         self, codes: Array, weights: Array | None, seed: int, previous: Mapping[str, Any] | None
@@ -491,10 +497,7 @@ class ANGPNClassifier(
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:  # (n, width)
         """Fit, and the last hidden layer for the rows it was fitted on."""
-        self.fit(X, y, **fit_params)
-        device = self.module_.perceptron.weight.device
-        with torch.no_grad():
-            return self.module_.embed(on_device(self._features, device), self.neighborhood_.to(device)).cpu().numpy()
+        return self.fit(X, y, **fit_params).embedding_
 
     def transform(self, X: Any, *, distances: Any = None) -> Array:  # (r, width)
         """The last hidden layer for each row: features in which rows of a class lie together."""
@@ -561,6 +564,15 @@ class ANGPNClassifier(
         )
 
     @cached_property
+    def embedding_(self) -> Array:  # (n, width)
+        """The last hidden layer for the fitted rows."""
+        if "module_" not in self.__dict__:
+            raise AttributeError("embedding_ is there after fit, got none before it; call fit")
+        device = self.module_.perceptron.weight.device
+        with torch.no_grad():
+            return self.module_.embed(on_device(self._features, device), self.neighborhood_.to(device)).cpu().numpy()
+
+    @cached_property
     def layer_graphs_(self) -> list[scipy.sparse.csr_array]:
         """The learnt S of each layer."""
         if "module_" not in self.__dict__:
@@ -588,16 +600,24 @@ class ANGPNClassifier(
                 f"i must be a row of the fit, {-rows} to {rows - 1}, got {i}; new rows cannot be explained"
             )
         i %= rows
-        reached = scipy.sparse.csr_array(([1.0], ([0], [i])), shape=(1, rows))
-        alpha, direction = self.module_.config["alpha"], self.module_.config["direction"]
-        for graph in reversed(self.layer_graphs_):
-            reached = reached @ mixing_matrix(graph, alpha, direction)
-        reached = reached.tocoo()
-        order = np.argsort(-reached.data, kind="stable")
-        heaviest = [(int(reached.coords[1][place]), float(reached.data[place])) for place in order]
+        (others,), (weights,) = _heaviest(np.array([i]), n, self._mixing())
         given = self._codes != UNLABELLED
         names = np.where(given, self.classes_[self._codes], self.transduction_)
-        return [Carrier(row, weight, names[row], bool(given[row])) for row, weight in heaviest if row != i][:n]
+        found = [(int(row), float(weight)) for row, weight in zip(others, weights, strict=True) if row >= 0]
+        return [Carrier(row, weight, names[row], bool(given[row])) for row, weight in found]
+
+    def carriers(self, n: int = 10) -> tuple[Array, Array]:  # (rows, n) positions, -1 where fewer, and their weights
+        """What :meth:`explain` says of every fitted row, as arrays, heaviest first."""
+        check_is_fitted(self)
+        blocks = np.array_split(np.arange(len(self._codes)), max(1, len(self._codes) // _ROWS_AT_ONCE))
+        mixing = self._mixing()
+        parts = [_heaviest(block, n, mixing) for block in blocks]
+        return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
+
+    def _mixing(self) -> list[scipy.sparse.csr_array]:
+        """P of each layer, the last first."""
+        alpha, direction = self.module_.config["alpha"], self.module_.config["direction"]
+        return [mixing_matrix(graph, alpha, direction) for graph in reversed(self.layer_graphs_)]
 
     def uncertain(self, n: int = 10) -> Array:
         """The positions of the ``n`` unlabelled rows most worth labelling next.
@@ -667,6 +687,26 @@ class ANGPNClassifier(
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _heaviest(rows: Array, n: int, mixing: Sequence[scipy.sparse.csr_array]) -> tuple[Array, Array]:  # (r, n) each
+    """Which other rows have reached each of these through all layers, and how much of them."""
+    reached = scipy.sparse.csr_array(
+        (np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), mixing[0].shape[0])
+    )
+    for matrix in mixing:
+        reached = reached @ matrix
+    entries = reached.tocoo()
+    (places, columns), values = entries.coords, entries.data
+    other = (columns != rows[places]) & (values > 0)
+    places, columns, values = places[other], columns[other], values[other]
+    order = np.lexsort((columns, -values, places))
+    places, columns, values = places[order], columns[order], values[order]
+    rank = np.arange(len(places)) - np.searchsorted(places, places)  # within its row
+    kept = rank < n
+    found, weights = np.full((len(rows), n), -1, dtype=np.int64), np.zeros((len(rows), n))
+    found[places[kept], rank[kept]], weights[places[kept], rank[kept]] = columns[kept], values[kept]
+    return found, weights
 
 
 def _take_over(network: ANGPN, classes: Array, previous: ANGPN, previous_classes: Array) -> None:

@@ -31,6 +31,7 @@ def save_model(state: Mapping[str, Any], parameters: Mapping[str, Any], path: st
         "metric": state["_metric"],
         "seed": state["_seed"],
         "best_validation_score": state["best_validation_score_"],
+        "best_iter": state["best_iter_"],
         "coverage": None if state["coverage_"] is None else list(state["coverage_"]),
         "feature_names": state["feature_names_in_"].tolist() if "feature_names_in_" in state else None,
     }
@@ -102,6 +103,7 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
         "n_iter_": len(arrays["loss_curve"]),
         "validation_scores_": arrays["validation_scores"].tolist() if "validation_scores" in arrays else None,
         "best_validation_score_": header["best_validation_score"],
+        "best_iter_": header["best_iter"],
         "coverage_": None if header["coverage"] is None else Coverage(*header["coverage"]),
     }
     if header["feature_names"] is not None:

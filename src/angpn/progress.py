@@ -1,9 +1,26 @@
-"""A progress bar for training. rich is imported only when a bar is shown."""
+"""Progress bars on standard error. rich is imported only when a bar is shown."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from angpn.training import Epoch, Training
+
+
+@contextmanager
+def count_bar(what: str, total: int, *, enabled: bool) -> Iterator[Callable[[int], None]]:
+    """A bar that is told how many more are done."""
+    if not enabled:
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description:>10}"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda count: bar.advance(task, count)
 
 
 class EpochBar:
@@ -20,7 +37,7 @@ class EpochBar:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            columns = TextColumn("epoch"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn()
+            columns = TextColumn(f"{'epoch':>10}"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn()
             self._progress = Progress(*columns, TextColumn("{task.fields[status]}"), console=Console(stderr=True))
 
     def __enter__(self) -> Self:

@@ -61,6 +61,6 @@ class _Symmetric(torch.autograd.Function):
         return propagate(rows, edges)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         with torch.no_grad():
             return ctx.propagate(gradient, ctx.edges), None, None

@@ -13,6 +13,7 @@ from angpn.checks import check_finite
 from angpn.features.networks import Layer, feature_network
 from angpn.features.reading import Array, Images, image_source
 from angpn.inputs import find_device
+from angpn.progress import count_bar
 
 _MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)  # of the colours of ImageNet
 _STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
@@ -52,7 +53,7 @@ def image_features(
     device = find_device(device, sparse=False)
     network = feature_network(model, layer).to(device)
     found = []
-    with _evaluating(network), torch.no_grad(), _image_bar(source.total, enabled=progress) as advance:
+    with _evaluating(network), torch.no_grad(), count_bar("images", source.total, enabled=progress) as advance:
         for start in range(0, source.total, batch_size):
             rows = range(start, min(start + batch_size, source.total))
             batch = torch.cat([as_input(source.read(row), size) for row in rows])  # (b, 3, size, size)
@@ -124,21 +125,6 @@ def _evaluating(network: nn.Module) -> Iterator[None]:
     finally:
         for part, training in modes:
             part.training = training
-
-
-@contextmanager
-def _image_bar(total: int, *, enabled: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error that is told how many images more are done."""
-    if not enabled:
-        yield lambda count: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("images"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda count: bar.advance(task, count)
 
 
 def _check_positive(value: Any, name: str) -> None:

@@ -11,8 +11,6 @@ import numpy as np
 from angpn.optional import require
 
 Array = np.ndarray[Any, Any]
-Images = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Array
-
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 
@@ -21,6 +19,9 @@ class ImageSource(NamedTuple):
 
     total: int
     read: Callable[[int], Array]
+
+
+Images = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Array | ImageSource
 
 
 def image_files(folder: str | os.PathLike[str]) -> list[Path]:
@@ -40,6 +41,8 @@ def image_files(folder: str | os.PathLike[str]) -> list[Path]:
 
 def image_source(images: Images) -> ImageSource:
     """Whatever names or holds images, checked as far as that goes without reading files."""
+    if isinstance(images, ImageSource):
+        return images
     if isinstance(images, np.ndarray):
         return _from_array(images)
     files = image_files(images) if isinstance(images, str | os.PathLike) else _existing_files(images)

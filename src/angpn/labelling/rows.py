@@ -1,0 +1,179 @@
+"""What an input holds: a folder of images, a table, a text column of one, or an array of features."""
+
+import io
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import polars
+import scipy.sparse
+
+from angpn.features import image_files, read_texts
+
+Kind = Literal["images", "text", "table", "array"]
+
+_TABLES = (".csv", ".tsv", ".parquet")
+_ARRAYS = (".npy", ".npz")
+_MATRIX_NAMES = ("X", "features", "embeddings", "data")
+
+
+class Rows(NamedTuple):
+    """The rows of an input, by their ids."""
+
+    kind: Kind
+    ids: list[str]
+    content: Any  # a list of paths, a list of texts, a polars frame of feature columns, or a matrix
+    labels: list[str | None] | None  # of the label column, where one was named
+    pictures: list[str] | None = None  # a small picture of each row as a data URI, for the report
+
+
+def read_rows(
+    path: str | os.PathLike[str],
+    *,
+    text: str | None = None,
+    label_column: str | None = None,
+    id_column: str | None = None,
+    drop: Sequence[str] = (),
+) -> Rows:
+    """Read an input; what it is follows from its name. ``-`` is a CSV on standard input.
+
+    An id is the path below the folder for an image, the value of ``id_column`` or the number of the row from 0 for a
+    table, and the number of the row for an array or a file of lines.
+    """
+    path = Path(path)
+    columns = {"--text": text, "--label-column": label_column, "--id-column": id_column, "--drop": drop or None}
+    suffix = ".csv" if str(path) == "-" else path.suffix.lower()
+    if suffix in _TABLES and not path.is_dir():
+        frame = _read_table(path, suffix, [name for name in (text, label_column, id_column) if name is not None])
+        return _table_rows(frame, path, text, label_column, id_column, drop)
+    for option, value in columns.items():
+        if value is not None:
+            raise ValueError(f"{option} names a column of a table, got {path}, which is none; leave it out")
+    if path.is_dir():
+        files = image_files(path)
+        return Rows("images", [file.relative_to(path).as_posix() for file in files], files, None)
+    if not path.exists():
+        raise FileNotFoundError(f"{path} must be a file or folder, got none there; check the name")
+    if suffix in _ARRAYS:
+        matrix = _read_array(path, suffix)
+        return Rows("array", _numbers(matrix.shape[0]), matrix, None)
+    if suffix == ".txt":
+        texts = read_texts(path)
+        return Rows("text", _numbers(len(texts)), texts, None)
+    known = ", ".join((*_TABLES, *_ARRAYS, ".txt"))
+    raise ValueError(
+        f"{path} must be a folder of images or a file named {known}, got {suffix or 'no'} suffix; rename it"
+    )
+
+
+def _table_rows(
+    frame: polars.DataFrame,
+    path: Path,
+    text: str | None,
+    label_column: str | None,
+    id_column: str | None,
+    drop: Sequence[str],
+) -> Rows:
+    if frame.height == 0 or frame.width == 0:
+        raise ValueError(f"{path} must hold at least one row below its header, got none; name another file")
+    for name in (text, label_column, id_column, *drop):
+        if name is not None and name not in frame.columns:
+            raise ValueError(f"{path} must have a column {name!r}, got {', '.join(map(repr, frame.columns))}")
+    ids = _numbers(frame.height) if id_column is None else _ids(frame[id_column], path, id_column)
+    labels = None if label_column is None else [_stripped(label) for label in frame[label_column].to_list()]
+    if text is not None:
+        texts = ["" if value is None else value for value in frame[text].to_list()]
+        return Rows("text", ids, texts, labels)
+    rest = [name for name in frame.columns if name not in (label_column, id_column, *drop)]
+    if not rest:
+        raise ValueError(f"{path} must have a column of features, got none beside those named; drop fewer")
+    return Rows("table", ids, frame.select(rest), labels)
+
+
+def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataFrame:
+    """A table, the columns ``as_text`` as they are written."""
+    if str(path) == "-":
+        source: Any = io.BytesIO(sys.stdin.buffer.read())
+    elif not path.exists():
+        raise FileNotFoundError(f"{path} must be a file, got none there; check the name")
+    else:
+        source = path
+    try:
+        if suffix == ".parquet":
+            frame = polars.read_parquet(source)
+            return frame.with_columns(polars.col(name).cast(polars.String) for name in as_text if name in frame.columns)
+        separator = "\t" if suffix == ".tsv" else ","
+        return polars.read_csv(
+            source,
+            separator=separator,
+            infer_schema_length=None,
+            schema_overrides={name: polars.String for name in as_text},
+        )
+    except polars.exceptions.NoDataError:
+        raise ValueError(f"{path} must hold a header and rows, got an empty file; name another file") from None
+    except (polars.exceptions.PolarsError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ValueError(f"{path} must be a {suffix[1:]} file that can be read, got {reason}; mend it") from None
+
+
+def _read_array(path: Path, suffix: str) -> Any:  # (n, d) dense or CSR
+    try:
+        if suffix == ".npy":
+            matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+        else:
+            with np.load(path, allow_pickle=False) as file:
+                sparse = "indptr" in file.files
+                matrix = None if sparse else _matrix_of(file, path)
+            if matrix is None:
+                matrix = scipy.sparse.csr_array(scipy.sparse.load_npz(path))
+    except (ValueError, OSError, EOFError, KeyError) as error:
+        if isinstance(error, ValueError) and "must" in str(error):
+            raise
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{path} must be an array that numpy can read without pickle, got {reason}") from None
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise ValueError(f"{path} must hold a matrix, rows by features, got shape {matrix.shape}; reshape it")
+    if matrix.dtype.kind not in "fiub":
+        raise ValueError(f"{path} must hold numbers, got {matrix.dtype}; save it as float32")
+    return matrix
+
+
+def _matrix_of(file: Any, path: Path) -> Any:
+    """The one matrix of an .npz, or the one of several whose name says that it is it."""
+    matrices = [name for name in file.files if file[name].ndim == 2]
+    named = [name for name in _MATRIX_NAMES if name in matrices]
+    if len(matrices) != 1 and not named:
+        raise ValueError(
+            f"{path} must hold one matrix, or one named {', '.join(_MATRIX_NAMES)}, got arrays "
+            f"{', '.join(file.files) or 'of no name'}; save the matrix alone"
+        )
+    return file[named[0] if named else matrices[0]]
+
+
+def _ids(column: polars.Series, path: Path, name: str) -> list[str]:
+    ids = column.to_list()
+    if None in ids:
+        raise ValueError(f"{path} must have an id in every row of {name!r}, got none in row {ids.index(None)}; fill it")
+    check_unique(ids, f"column {name!r} of {path}")
+    return ids
+
+
+def check_unique(ids: Sequence[str], where: str) -> None:
+    """Refuse ids that occur twice."""
+    twice = [value for value, count in Counter(ids).items() if count > 1]
+    if twice:
+        more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
+        raise ValueError(f"{where} must name each row once, got {twice[0]!r}{more} twice; remove the duplicates")
+
+
+def _stripped(label: str | None) -> str | None:
+    label = "" if label is None else label.strip()
+    return label or None
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(number) for number in range(count)]

@@ -1,0 +1,138 @@
+"""A table to features: numbers standardised, categories as a column each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars
+
+Array = np.ndarray[Any, Any]
+State = tuple[dict[str, Any], dict[str, Array]]  # of an encoder: what JSON can hold, and arrays
+
+MISSING = "(missing)"
+_MOST_CATEGORIES = 50
+
+
+class TableEncoder:
+    """Numbers standardised, categories as a column each; what is missing is filled only where that is asked for."""
+
+    # Columns of a table are quantities of their own: distances between standardised rows say more than angles.
+    classifier_options: ClassVar[Mapping[str, Any]] = {"metric": "euclidean", "normalize": False}
+
+    def __init__(self, *, impute: bool = False, categorical: Sequence[str] = ()) -> None:
+        self.impute, self.categorical = impute, list(categorical)
+        self._columns: list[dict[str, Any]] = []
+
+    def fit(self, content: polars.DataFrame) -> Any:
+        """Learn what each column holds."""
+        for name in self.categorical:
+            if name not in content.columns:
+                raise ValueError(f"--categorical must name columns of the table, got {name!r}; correct the name")
+        self._check_missing(content)
+        self._columns = [self._learnt(content[name]) for name in content.columns]
+        return self.transform(content)
+
+    def transform(self, content: polars.DataFrame) -> Any:  # (n, d) float32
+        """The features of rows with the same columns."""
+        absent = [column["name"] for column in self._columns if column["name"] not in content.columns]
+        if absent:
+            raise ValueError(f"the table must have the columns it was fitted with, got no {absent[0]!r}; add it")
+        known = content.select([column["name"] for column in self._columns])
+        self._check_missing(known)
+        return np.concatenate([self._encoded(known[column["name"]], column) for column in self._columns], axis=1)
+
+    def to_state(self) -> State:
+        """What a file keeps of it."""
+        return {"impute": self.impute, "categorical": self.categorical, "columns": self._columns}, {}
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Back from such a file."""
+        encoder = cls(impute=header["impute"], categorical=header["categorical"])
+        encoder._columns = header["columns"]
+        return encoder
+
+    def describe(self) -> dict[str, list[str]]:
+        """The columns by what they were taken for."""
+        found: dict[str, list[str]] = {"numbers": [], "categories": []}
+        for column in self._columns:
+            found["categories" if "values" in column else "numbers"].append(column["name"])
+        return found
+
+    def _check_missing(self, content: polars.DataFrame) -> None:
+        if self.impute:
+            return
+        missing = {name: _missing(content[name]) for name in content.columns}
+        missing = {name: mask for name, mask in missing.items() if mask.any()}
+        if missing:
+            name, mask = next(iter(missing.items()))
+            total = sum(int(found.sum()) for found in missing.values())
+            raise ValueError(
+                f"a table must have a value in every cell, got {total} missing in {len(missing)} columns, the first in "
+                f"{name!r}, row {int(mask.argmax())}; fill them, pass --drop {name}, or pass --impute"
+            )
+
+    def _learnt(self, column: polars.Series) -> dict[str, Any]:
+        name = column.name
+        if name not in self.categorical and (column.dtype.is_numeric() or column.dtype == polars.Boolean):
+            values = column.cast(polars.Float64).to_numpy()
+            present = values[np.isfinite(values)]
+            if np.isinf(values).any():
+                raise ValueError(f"column {name!r} must hold finite numbers, got an infinite one; correct it")
+            median = float(np.median(present)) if len(present) else 0.0
+            filled = np.where(np.isnan(values), median, values)
+            return {"name": name, "mean": float(filled.mean()), "std": float(filled.std()), "median": median}
+        if name not in self.categorical:
+            self._check_is_category(column)
+        texts = _texts(column)
+        categories = sorted(set(texts) - {None})
+        if None in texts:
+            categories.append(MISSING)
+        return {"name": name, "values": categories}
+
+    def _check_is_category(self, column: polars.Series) -> None:
+        name = column.name
+        if column.dtype not in (polars.String, polars.Categorical) and not isinstance(column.dtype, polars.Enum):
+            raise ValueError(
+                f"column {name!r} must hold numbers or categories, got {column.dtype}; turn it into numbers or pass "
+                f"--drop {name}"
+            )
+        texts = column.cast(polars.String).drop_nulls()
+        numbers = texts.cast(polars.Float64, strict=False)
+        if 0 < numbers.null_count() < 0.5 * len(texts):
+            culprit = texts.filter(numbers.is_null())[0]
+            raise ValueError(
+                f"column {name!r} must hold numbers or text, got both, such as {culprit!r}; write missing numbers as "
+                f"empty cells, or pass --categorical {name}"
+            )
+        if texts.n_unique() > max(_MOST_CATEGORIES, len(texts) // 10):
+            raise ValueError(
+                f"column {name!r} must hold categories, got {texts.n_unique()} different texts; pass --text {name} to "
+                f"label by it, --drop {name} to leave it out, or --categorical {name}"
+            )
+
+    def _encoded(self, column: polars.Series, learnt: Mapping[str, Any]) -> Array:  # (n, columns of it) float32
+        if "values" in learnt:
+            values = [MISSING if value is None else value for value in _texts(column)]
+            return (np.array(values, dtype=object)[:, None] == np.array(learnt["values"], dtype=object)).astype(
+                np.float32
+            )
+        try:
+            numbers = column.cast(polars.Float64).to_numpy()
+        except polars.exceptions.PolarsError:
+            raise ValueError(
+                f"column {learnt['name']!r} must hold numbers as it did in the fit, got {column.dtype}; correct it"
+            ) from None
+        filled = np.where(np.isnan(numbers), learnt["median"], numbers)
+        return ((filled - learnt["mean"]) / (learnt["std"] or 1.0)).astype(np.float32)[:, None]
+
+
+def _missing(column: polars.Series) -> Array:  # (n,) bool
+    missing = column.is_null()
+    if column.dtype.is_float():
+        missing = missing | column.is_nan().fill_null(False)
+    return missing.to_numpy()
+
+
+def _texts(column: polars.Series) -> list[Any]:
+    return column.cast(polars.String).to_list()

@@ -1,0 +1,120 @@
+import numpy as np
+import polars
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+
+from angpn.labelling.encoders import ArrayEncoder, ImageEncoder, TextEncoder
+from angpn.labelling.table_encoder import TableEncoder
+
+TABLE = polars.DataFrame(
+    {
+        "age": [10.0, 20.0, 30.0, 40.0],
+        "count": [1, 1, 1, 1],
+        "member": [True, False, True, False],
+        "town": ["Bonn", "Ulm", "Bonn", "Trier"],
+    }
+)
+
+
+def again(encoder):
+    """As a file would bring it back."""
+    return type(encoder).from_state(*encoder.to_state())
+
+
+def test_numbers_are_standardised_and_categories_become_columns():
+    encoder = TableEncoder()
+    found = encoder.fit(TABLE)
+    assert_allclose(found[:, 0], (np.array([10, 20, 30, 40]) - 25) / np.sqrt(125), rtol=1e-6)
+    assert_array_equal(found[:, 1], 0)  # the same in all rows
+    assert_allclose(found[:, 2], [1, -1, 1, -1])
+    assert_array_equal(found[:, 3:], [[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
+    assert encoder.describe() == {"numbers": ["age", "count", "member"], "categories": ["town"]}
+    assert_array_equal(again(encoder).transform(TABLE), found)
+    new = again(encoder).transform(TABLE.with_columns(town=polars.lit("Kiel"), more=polars.lit(1)))
+    assert_array_equal(new[:, 3:], 0)  # a town that the fit did not know
+
+
+def test_missing_values_are_filled_only_where_asked():
+    holes = TABLE.with_columns(
+        age=polars.Series([10.0, None, 30.0, float("nan")]), town=polars.Series(["Bonn", None, "Bonn", "Trier"])
+    )
+    with pytest.raises(ValueError, match="got 3 missing in 2 columns, the first in 'age', row 1; .* or pass --impute"):
+        TableEncoder().fit(holes)
+    encoder = TableEncoder(impute=True)
+    found = encoder.fit(holes)
+    assert found[1, 0] == found[3, 0] == 0  # the median of 10 and 30 is the mean as well
+    assert_array_equal(found[:, 3:], [[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
+    assert_array_equal(again(encoder).transform(holes), found)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (["1", "2", "3", "n/a"], "must hold numbers or text, got both, such as 'n/a'; .* --categorical x"),
+        ([f"a long text {number}" for number in range(4)] * 1, None),
+        ([[1], [2], [3], [4]], "must hold numbers or categories, got List"),
+        ([1.0, 2.0, 3.0, float("inf")], "must hold finite numbers, got an infinite one"),
+    ],
+)
+def test_columns_of_no_kind_are_named(column, message):
+    frame = polars.DataFrame({"x": column})
+    if message is None:
+        assert TableEncoder().fit(frame).shape == (4, 4)
+        return
+    with pytest.raises(ValueError, match=message):
+        TableEncoder().fit(frame)
+
+
+def test_a_column_of_texts_is_no_category_unless_named_so():
+    frame = polars.DataFrame({"note": [f"note {number}" for number in range(200)]})
+    with pytest.raises(ValueError, match="got 200 different texts; pass --text note .* --drop note"):
+        TableEncoder().fit(frame)
+    assert TableEncoder(categorical=["note"]).fit(frame).shape == (200, 200)
+    with pytest.raises(ValueError, match="--categorical must name columns of the table, got 'nota'"):
+        TableEncoder(categorical=["nota"]).fit(frame)
+
+
+def test_a_new_table_must_fit():
+    encoder = TableEncoder()
+    encoder.fit(TABLE)
+    with pytest.raises(ValueError, match="must have the columns it was fitted with, got no 'age'"):
+        encoder.transform(TABLE.drop("age"))
+    with pytest.raises(ValueError, match="column 'age' must hold numbers as it did in the fit"):
+        encoder.transform(TABLE.with_columns(age=polars.lit("old")))
+
+
+def test_arrays_pass_and_are_filled_only_where_asked():
+    rows = np.array([[1, 2], [3, np.nan], [5, 6]], dtype=np.float32)
+    with pytest.raises(ValueError, match="got 1 missing, the first in row 1; fill them, or pass --impute"):
+        ArrayEncoder().fit(rows)
+    encoder = ArrayEncoder(impute=True)
+    assert_array_equal(encoder.fit(rows), [[1, 2], [3, 4], [5, 6]])
+    assert_array_equal(again(encoder).transform(rows[1:2]), [[3, 4]])
+    assert encoder.fit(np.array([[1, 2]])).dtype == np.float32
+    sparse = scipy.sparse.csr_array(np.eye(3))
+    assert ArrayEncoder().fit(sparse) is sparse
+
+
+def test_texts_are_encoded_in_the_same_words_again():
+    encoder = TextEncoder()
+    texts = ["red roses grow", "red tulips grow", "old cars", "new cars"]
+    found = encoder.fit(texts)
+    assert_array_equal(again(encoder).transform(texts).toarray(), found.toarray())
+
+
+def test_a_bad_image_is_named_and_skipped_only_where_asked(photos, tmp_path):
+    folder, *_ = photos
+    broken = tmp_path / "broken.png"
+    broken.write_bytes((folder / "000.png").read_bytes()[:60])
+    files = [folder / "000.png", broken, folder / "001.png"]
+    with pytest.raises(ValueError, match=r"broken\.png must be an image .*, or pass --skip-bad"):
+        ImageEncoder().fit(files)
+    encoder = ImageEncoder(skip_bad=True)
+    found = encoder.fit(files)
+    assert_allclose(found, ImageEncoder().fit([files[0], files[2]]), rtol=1e-4, atol=1e-5)
+    assert list(encoder.bad) == [1]
+    assert len(encoder.thumbnails) == 2
+    assert encoder.thumbnails[0].startswith("data:image/jpeg;base64,")
+    with pytest.raises(ValueError, match="at least one image must be readable, got 1 that are not"):
+        ImageEncoder(skip_bad=True).fit([broken])

@@ -1,0 +1,247 @@
+"""The real command on small real data: pictures on disk, a CSV of texts, a table, an array."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import polars
+import pytest
+from label_inputs import read_predictions, write_labels
+from typer.testing import CliRunner
+
+from angpn import ANGPNClassifier
+from angpn.cli import app
+
+
+def angpn(*arguments, **options):
+    command = [sys.executable, "-m", "angpn", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def share_right(lines, truth, source="predicted"):
+    return np.mean([line["label"] == truth[line["id"]] for line in lines if line["source"] == source])
+
+
+def test_a_folder_of_images_from_pixels_to_report_and_new_images(photos, tmp_path):
+    folder, labels, truth = photos
+    done = angpn("label", folder, "--labels", labels, "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "96 rows labelled from 24 labels" in done.stdout
+    assert "an estimate on 3 labels" in done.stdout
+    lines = read_predictions(tmp_path / "out" / "predictions.csv")
+    assert list(lines[0]) == ["id", "label", "confidence", "second", "source"]
+    assert [line["id"] for line in lines] == sorted(truth)
+    assert share_right(lines, truth) > 0.9
+    assert share_right(lines, truth, "given") == 1
+    assert all(0 <= float(line["confidence"]) <= 1 and line["second"] != line["label"] for line in lines)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("data:image/jpeg") == 120
+    assert sorted(os.listdir(tmp_path)) == ["out"]
+
+    done = angpn("predict", tmp_path / "out" / "model", folder, "-o", tmp_path / "new.csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    again = read_predictions(tmp_path / "new.csv")
+    assert [line["label"] for line in again if line["id"] == "001.png"] == [lines[1]["label"]]
+    assert share_right(again, truth) > 0.9
+
+
+def test_texts_of_a_csv_with_ids_and_a_hold_out(tickets, tmp_path):
+    path, truth = tickets
+    options = ["--text", "body", "--label-column", "topic", "--id-column", "ticket"]
+    done = angpn("label", path, *options, "--holdout", 0.3, "--json", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["kind"] == "text"
+    assert facts["given"] + facts["predicted"] == facts["rows"] == 150
+    assert facts["estimate"]["kind"] == "held out"
+    assert facts["estimate"]["low"] <= facts["estimate"]["accuracy"] <= facts["estimate"]["high"]
+    lines = read_predictions(tmp_path / "out" / "predictions.csv")
+    assert share_right(lines, truth) > 0.9
+    # In a pipe: rows in, rows out, nothing else on standard output.
+    piped = angpn("predict", tmp_path / "out" / "model", "-", input=path.read_text())
+    assert piped.returncode == 0, piped.stderr
+    assert piped.stdout.splitlines()[0] == "id,label,confidence,second,source"
+    assert len(piped.stdout.splitlines()) == 151
+
+
+def test_an_array_gives_the_same_twice_and_what_the_estimator_gives(embeddings, tmp_path):
+    path, labels, truth = embeddings
+    for out in ("one", "two"):
+        done = CliRunner().invoke(
+            app, ["label", str(path), "--labels", str(labels), "-o", str(tmp_path / out), "--quiet"]
+        )
+        assert (done.exit_code, done.stdout) == (0, "")
+    first, second = (tmp_path / out / "predictions.csv" for out in ("one", "two"))
+    assert first.read_bytes() == second.read_bytes()
+    lines = read_predictions(tmp_path / "one" / "predictions.csv")
+    given = {line["id"]: line["label"] for line in lines if line["source"] == "given"}
+    y = np.array([given.get(str(row)) for row in range(len(truth))], dtype=object)
+    model = ANGPNClassifier(random_state=0).fit(np.load(path), y)
+    assert [line["label"] for line in lines if line["source"] == "predicted"] == list(
+        model.transduction_[[row for row in range(len(truth)) if y[row] is None]]
+    )
+    assert share_right(lines, {str(row): label for row, label in enumerate(truth)}) > 0.9
+    loaded = ANGPNClassifier.load(tmp_path / "one" / "model" / "classifier.angpn")
+    assert list(loaded.classes_) == list("01234")
+
+
+def test_a_table_with_a_category_and_options_from_a_file(wine, tmp_path):
+    path, truth = wine
+    config = tmp_path / "label.toml"
+    config.write_text(f'label-column = "cultivar"\ndrop = ["ash", "hue"]\noutput = "{tmp_path / "out"}"\nseed = 3\n')
+    done = CliRunner().invoke(app, ["label", str(path), "--config", str(config), "--json"])
+    assert done.exit_code == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["kind"] == "table"
+    lines = read_predictions(tmp_path / "out" / "predictions.csv")
+    assert share_right(lines, {str(row): label for row, label in enumerate(truth)}) > 0.85
+    model = ANGPNClassifier.load(tmp_path / "out" / "model" / "classifier.angpn")
+    assert model.n_features_in_ == 11 + 2
+    # The line of the command wins over the file.
+    done = CliRunner().invoke(app, ["label", str(path), "--config", str(config), "--dry-run", "--drop", ""])
+    assert done.exit_code == 0
+    config.write_text("colour = 3\n")
+    done = CliRunner().invoke(app, ["label", str(path), "--config", str(config)])
+    assert done.exit_code == 2
+    assert "must name options of this command, got" in " ".join(done.stderr.split())
+
+
+def test_a_dry_run_says_what_it_understood_and_writes_nothing(tickets, tmp_path):
+    path, _ = tickets
+    options = ["--text", "body", "--label-column", "topic", "-o", str(tmp_path / "out"), "--dry-run"]
+    done = CliRunner().invoke(app, ["label", str(path), *options])
+    assert done.exit_code == 0
+    assert "150 rows of text, 18 of them labelled" in done.stdout
+    assert "  billing: 5" in done.stdout
+    assert not (tmp_path / "out").exists()
+    facts = json.loads(CliRunner().invoke(app, ["label", str(path), *options, "--json"]).stdout)
+    assert facts["classes"] == {"billing": 5, "network": 6, "parcel": 7}
+
+
+def test_a_second_run_replaces_the_first(wine, tmp_path):
+    path, _ = wine
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("kept")
+    for seed in ("0", "1"):
+        command = ["label", str(path), "--label-column", "cultivar", "-o", str(tmp_path / "out"), "--seed", seed]
+        assert CliRunner().invoke(app, command).exit_code == 0
+    found = sorted(os.listdir(tmp_path / "out"))
+    assert found == ["mine.txt", "model", "predictions.csv", "report.html"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+# What goes wrong is told in a line, and nothing is left behind
+
+
+def refused(tmp_path, *arguments, code=1):
+    before = sorted(os.listdir(tmp_path))
+    done = CliRunner().invoke(app, ["label", *map(str, arguments), "-o", str(tmp_path / "out")])
+    assert done.exit_code == code
+    assert "Traceback" not in done.stderr
+    assert sorted(os.listdir(tmp_path)) == before
+    if code == 1:
+        assert done.stderr.startswith("error: ")
+        assert len(done.stderr.splitlines()) == 1
+    return done.stderr
+
+
+def table(tmp_path, **columns):
+    polars.DataFrame(columns).write_csv(tmp_path / "t.csv")
+    return tmp_path / "t.csv"
+
+
+def test_missing_files(tmp_path, embeddings):
+    path, labels, _ = embeddings
+    assert "none there; check the name" in refused(tmp_path, tmp_path / "none.npy", "--labels", labels)
+    assert "No such file" in refused(tmp_path, path, "--labels", tmp_path / "none.csv")
+    assert "--labels FILE or --label-column NAME, got both or none" in refused(tmp_path, path)
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "none"), str(path)])
+    assert done.exit_code == 1
+    assert "must be the folder of a model that angpn label wrote" in done.stderr
+
+
+def test_ids_that_do_not_match_or_occur_twice(tmp_path, embeddings):
+    path, *_ = embeddings
+    labels = write_labels(tmp_path / "l.csv", ["0", "5000"], ["a", "b"])
+    assert "such as '0', got '5000' that it does not have" in refused(tmp_path, path, "--labels", labels)
+    write_labels(labels, ["0", "0"], ["a", "b"])
+    assert "must name each row once, got '0' twice" in refused(tmp_path, path, "--labels", labels)
+
+
+def test_tables_that_cannot_be_used(tmp_path):
+    (tmp_path / "t.csv").write_text("")
+    assert "got an empty file" in refused(tmp_path, tmp_path / "t.csv", "--label-column", "y")
+    mixed = table(tmp_path, x=["1", "2", "3", "n/a"], y=["a", "b", None, None])
+    assert "got both, such as 'n/a'" in refused(tmp_path, mixed, "--label-column", "y")
+    holes = table(tmp_path, x=[1.0, None, 3.0, 4.0], y=["a", "b", None, None])
+    assert "1 missing in 1 columns" in refused(tmp_path, holes, "--label-column", "y")
+
+
+def test_labels_that_cannot_be_learnt_from(tmp_path):
+    x = [float(number) for number in range(6)]
+    one = table(tmp_path, x=x, y=["a", "a", None, None, None, None])
+    assert "at least two classes, got only 'a'" in refused(tmp_path, one, "--label-column", "y")
+    whole = table(tmp_path, x=x, y=list("ababab"))
+    assert "got a label for all 6; there is nothing to label" in refused(tmp_path, whole, "--label-column", "y")
+    none = table(tmp_path, x=x, y=["", None, None, None, None, None])
+    assert "a few rows must be labelled, got none" in refused(tmp_path, none, "--label-column", "y")
+    few = table(tmp_path, x=x, y=["a", "b", None, None, None, None])
+    told = refused(tmp_path, few, "--label-column", "y", "--holdout", "0.5")
+    assert "two labels of each class to learn from" in told
+    assert "--holdout must lie between 0 and 1" in refused(tmp_path, few, "--label-column", "y", "--holdout", "2")
+
+
+def test_an_unreadable_image_among_many(photos, tmp_path):
+    folder, labels, truth = photos
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    for name in truth:
+        (mixed / name).write_bytes((folder / name).read_bytes())
+    (mixed / "bad.png").write_text("no picture")
+    assert "bad.png must be an image that can be decoded" in refused(tmp_path, mixed, "--labels", labels)
+    done = CliRunner().invoke(
+        app, ["label", str(mixed), "--labels", str(labels), "--skip-bad", "-o", str(tmp_path / "out")]
+    )
+    assert done.exit_code == 0, done.stderr
+    assert "skipped bad.png: " in done.stdout
+    lines = read_predictions(tmp_path / "out" / "predictions.csv")
+    assert [line["id"] for line in lines] == sorted(truth)
+
+
+def test_an_output_that_is_a_file(wine, tmp_path):
+    path, _ = wine
+    (tmp_path / "out").write_text("mine")
+    assert "got a file; name another with --output" in refused(tmp_path, path, "--label-column", "cultivar")
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.parametrize("limit", [100, 30_000], ids=["at the first file", "at a later one"])
+def test_a_disk_that_fills_up_leaves_what_was_there(wine, tmp_path, limit):
+    path, _ = wine
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "predictions.csv").write_text("of last week")
+    done = angpn(
+        *("label", path, "--label-column", "cultivar", "-o", tmp_path / "out", "--quiet"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert (tmp_path / "out" / "predictions.csv").read_text() == "of last week"
+    assert os.listdir(tmp_path) == ["out"]
+    assert os.listdir(tmp_path / "out") == ["predictions.csv"]
+
+
+def test_a_model_refuses_rows_of_another_kind(wine, embeddings, tmp_path):
+    path, _ = wine
+    array, *_ = embeddings
+    command = ["label", str(path), "--label-column", "cultivar", "-o", str(tmp_path / "out"), "-q"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "out" / "model"), str(array)])
+    assert done.exit_code == 1
+    assert "must hold table as the model was fitted on, got array" in done.stderr

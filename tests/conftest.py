@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -26,3 +27,58 @@ def real_data():
         return torch.nn.functional.normalize(torch.as_tensor(matrix.toarray(), dtype=torch.float32)), labels
 
     return read
+
+
+# Without these Chromium asks hosts of its own for updates.
+BROWSER_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium without a screen."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser; it is not installed")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("pages are tested in Chromium, which is not installed")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=list(BROWSER_FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_in_browser(browser):
+    """Opens the page of a report; afterwards no error, no dialog, no request but the file's own may have been seen."""
+    contexts, errors, requests = [], [], []
+
+    def dialog(shown):
+        errors.append(f"dialog: {shown.message}")
+        shown.dismiss()
+
+    def open_page(path, width=1200, height=900, **settings):
+        context = browser.new_context(viewport={"width": width, "height": height}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("dialog", dialog)
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_function("window.angpnReport")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert errors == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    assert sum(url.startswith("file:") for url in requests) == len(contexts)

@@ -169,8 +169,10 @@ def _nearest(block: Tensor, count: int, shuffles: Callable[[int], Tensor]) -> tu
 
     Ties for the last place are decided by ``shuffles``, which gives an order of the columns for each of some rows.
     """
-    values, indices = block.topk(count, largest=False)
-    rows = ((block <= values[:, -1:]).sum(dim=1) > count).nonzero().squeeze(1)  # a tie for the last place
+    values, indices = block.topk(min(count + 1, block.shape[1]), largest=False)
+    rows = (values[:, count - 1] == values[:, -1]).nonzero().squeeze(1) if values.shape[1] > count else ()
+    values, indices = values[:, :count].clone(), indices[:, :count].clone()
+    # Rows in which the next one is as near as the last: a tie for the last place.
     if len(rows):
         shuffle = shuffles(len(rows))
         order = block[rows].gather(1, shuffle).argsort(dim=1, stable=True)[:, :count]
@@ -214,11 +216,15 @@ class _Rows:
             return self.queries[rows].clone()
         product = self.queries[rows] @ self.x.T
         gram = product if isinstance(product, Tensor) else torch.from_numpy(product.toarray())
-        scale = 2.0 if self.metric == "chord" else self.query_squares[rows, None] + self.squares
-        squared = scale - 2 * gram
+        # In place, and each pass over the block counts: at 50,000 rows these take as long as the product.
         # What the subtraction leaves of equal rows is rounding: let duplicates tie at zero.
-        squared = torch.where(squared > _ROUNDING * scale, squared, 0)
-        return squared if self.metric == "sqeuclidean" else squared.sqrt()
+        if self.metric == "chord":
+            squared = torch.nn.functional.threshold_(gram.mul_(-2).add_(2), 2 * _ROUNDING, 0.0)
+        else:
+            scale = self.query_squares[rows, None] + self.squares
+            squared = torch.add(scale, gram, alpha=-2, out=gram)
+            squared.masked_fill_(squared <= scale.mul_(_ROUNDING), 0)
+        return squared if self.metric == "sqeuclidean" else squared.sqrt_()
 
 
 def _prepared(x: Any, metric: Metric, offset: Any) -> tuple[Any, Tensor]:

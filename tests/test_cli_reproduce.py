@@ -91,6 +91,7 @@ def test_a_worker_ends_with_its_parent(tmp_path):
         (["--suite", ","], "--suite names nothing"),
         (["--table", "3"], "--table must be 1 or 2, got 3"),
         (["--seeds", "6"], "--seeds"),
+        (["--table", "2", "--methods", "GCN"], "no run is in all of these"),
     ],
 )
 def test_bad_options_are_named(arguments, message, tmp_path):

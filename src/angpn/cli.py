@@ -1,6 +1,7 @@
 """The ``angpn`` command. No logic here: it reads options, calls the library and shows what came back."""
 
 import json
+import os
 import sys
 import tomllib
 import warnings
@@ -45,14 +46,17 @@ def _options(
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
+def _plain_errors(*, quiet: bool = False) -> Iterator[None]:
     """What a user can mend, in one line; warnings as well."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("default")
+            warnings.simplefilter("ignore" if quiet else "default")
             warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
             yield
-    except (ValueError, OSError, ImportError, MemoryError) as error:
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(141) from None
+    except (ValueError, OSError, ImportError, MemoryError, RuntimeError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         typer.echo(f"error: {reason}", err=True)
         raise typer.Exit(1) from None
@@ -69,13 +73,14 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise typer.BadParameter(f"{path} must be a TOML file that can be read, got: {error}") from None
-    found = {name.replace("-", "_"): value for name, value in found.items()}
-    known = {parameter.name for parameter in context.command.params} - {"config"}
-    unknown = sorted(found.keys() - known)
-    if unknown:
-        raise typer.BadParameter(f"{path} must name options of this command, got {unknown[0]!r}")
-    lists = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in found.items()}
-    context.default_map = {**(context.default_map or {}), **lists}
+    known = {option: parameter.name for parameter in context.command.params for option in parameter.opts}
+    defaults = {}
+    for name, value in found.items():
+        option = f"--{name.replace('_', '-')}"
+        if option not in known or option == "--config":
+            raise typer.BadParameter(f"{path} must name options of this command, got {name!r}")
+        defaults[known[option]] = ",".join(map(str, value)) if isinstance(value, list) else value
+    context.default_map = {**(context.default_map or {}), **defaults}
     return path
 
 
@@ -93,6 +98,7 @@ def _tell(facts: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> No
 def _understood(about: dict[str, Any]) -> str:
     lines = [f"{about['input']}: {about['rows']:,} rows of {about['kind']}, {about['given']:,} of them labelled"]
     lines += [f"  {name}: {count}" for name, count in about["classes"].items()]
+    lines += [f"{kind}: {', '.join(about[kind])}" for kind in ("numbers", "categories") if about.get(kind)]
     return "\n".join(lines)
 
 
@@ -178,7 +184,8 @@ def label(
     ] = None,
 ) -> None:
     """Label the rest: you labelled a few rows of a folder, table or array."""
-    from angpn.labelling import Settings, check_folder, run, understand, write_output
+    from angpn.labelling import Settings, check_folder, encoder_of, run, understand, write_output
+    from angpn.labelling.table_encoder import TableEncoder
 
     settings = Settings(
         input=input,
@@ -193,7 +200,7 @@ def label(
         holdout=holdout,
         seed=seed,
     )
-    with _plain_errors():
+    with _plain_errors(quiet=quiet):
         task = understand(settings)
         about = {
             "input": str(input),
@@ -203,6 +210,10 @@ def label(
             "classes": task.counts(),
         }
         if dry_run:
+            if task.rows.kind in ("table", "array"):
+                encoder = encoder_of(task)
+                encoder.fit(task.rows.content)
+                about |= encoder.describe() if isinstance(encoder, TableEncoder) else {}
             _tell({**about, "dry_run": True}, _understood(about), as_json=as_json, quiet=quiet)
             return
         check_folder(output)
@@ -232,15 +243,17 @@ def predict(
     """Label new rows with a saved model."""
     from angpn.files import replacing
     from angpn.labelling import predict_file
+    from angpn.labelling.output import write_lines
 
-    with _plain_errors():
+    with _plain_errors(quiet=quiet):
         lines, bad = predict_file(model, input, skip_bad=skip_bad, progress=not quiet and sys.stderr.isatty())
         if output == "-":
-            typer.echo(lines, nl=False)
+            sys.stdout.write(lines)
+            sys.stdout.flush()
         else:
             with replacing(output) as temporary:
-                temporary.write_text(lines, encoding="utf-8")
-    for name, reason in bad.items():
+                write_lines(lines, temporary)
+    for name, reason in bad.items() if not quiet else ():
         typer.echo(f"skipped {name}: {reason}", err=True)
     if output != "-" and not quiet:
         typer.echo(f"{lines.count(chr(10)) - 1} rows: {output}", err=True)
@@ -315,15 +328,19 @@ def reproduce(
     seeds: Annotated[int, typer.Option(help="Number of random splits, at most 5.", min=1, max=5)] = 5,
     smoke: Annotated[bool, typer.Option("--smoke", help="A few small runs on bundled data: does it all work?")] = False,
     workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.", min=1)] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of results and report.")] = Path("results"),
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of results and report; by default results.")
+    ] = None,
 ) -> None:
     """Run the paper's experiments and write the report. Stopped and started again, it goes on where it was."""
     from angpn.baselines import METHODS
     from angpn.datasets import SETS
     from angpn.experiments import SMOKE, STUDIES, ResultsFile, execute
+    from angpn.experiments.results import of_runs
     from angpn.experiments.runner import results_path
     from angpn.experiments.studies import DATASETS, RATES, TABLE_1, TABLE_2
 
+    output = output or Path("results-smoke" if smoke else "results")
     tables = {None: None, 1: TABLE_1, 2: TABLE_2}
     if table not in tables:
         raise typer.BadParameter(f"--table must be 1 or 2, got {table}")
@@ -334,21 +351,30 @@ def reproduce(
     wanted_sets = ["digits", "wine"] if smoke else _chosen("--datasets", datasets, DATASETS)
     wanted_rates = [int(rate) for rate in _chosen("--rates", rates, [str(rate) for rate in RATES])]
     studies = [SMOKE] if smoke else [STUDIES[name] for name in _chosen("--suite", suite, list(STUDIES))]
+    runs = {
+        study.name: study.runs(datasets=wanted_sets, rates=wanted_rates, n_splits=seeds, methods=wanted_methods)
+        for study in studies
+    }
+    if not any(runs.values()):
+        raise typer.BadParameter("no run is in all of these: the studies, data sets, rates and methods asked for")
     errors = Console(stderr=True)
     try:
         for name in wanted_sets:  # here and not in each worker: a download is made once, and its error is plain
             SETS[name].load()
         for study in studies:
-            runs = study.runs(datasets=wanted_sets, rates=wanted_rates, n_splits=seeds, methods=wanted_methods)
             with _StudyBar(study.name, errors) as bar:
                 execute(
-                    runs,
+                    runs[study.name],
                     results_path(output, study.name),
                     workers=workers,
                     cache_folder=output / "embeddings",
                     on_progress=bar.update,
                 )
-        records = {name: ResultsFile(results_path(output, name)).read() for name in STUDIES}
+        everything = {"grid": SMOKE} if smoke else STUDIES
+        records = {
+            name: of_runs(ResultsFile(results_path(output, name)).read(), study.runs(datasets=SETS))
+            for name, study in everything.items()
+        }
         from angpn.report.experiments import write_report
 
         with errors.status("drawing"):
@@ -386,7 +412,7 @@ def _chosen(option: str, value: str, known: Sequence[str]) -> list[str]:
 
 
 class _StudyBar:
-    """How far a study is, what came last, and how long it will take; in a pipe, a line now and then."""
+    """How far a study is, what came last, and how long it will take."""
 
     def __init__(self, name: str, console: Console) -> None:
         columns = TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -219,7 +219,7 @@ class _Rows:
         # In place, and each pass over the block counts: at 50,000 rows these take as long as the product.
         # What the subtraction leaves of equal rows is rounding: let duplicates tie at zero.
         if self.metric == "chord":
-            squared = torch.nn.functional.threshold_(gram.mul_(-2).add_(2), 2 * _ROUNDING, 0.0)
+            squared = torch.threshold_(gram.mul_(-2).add_(2), 2 * _ROUNDING, 0.0)
         else:
             scale = self.query_squares[rows, None] + self.squares
             squared = torch.add(scale, gram, alpha=-2, out=gram)

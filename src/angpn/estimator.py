@@ -50,6 +50,7 @@ from angpn.training import Epoch, Training, hold_out, train
 from angpn.unseen import embed_unseen
 
 CANDIDATES_PER_NEIGHBOR = 4
+_WHOLES = ("joblib.", "sklearn.model_selection.", "angpn.labelling.", "angpn.experiments.")
 _ROWS_AT_ONCE = 2000  # of the product of all layers' graphs, which is denser than each
 
 # A fit may be taken up with other values of these: they change how long it runs, not what an epoch does.
@@ -228,7 +229,7 @@ class ANGPNClassifier(
 
     @classmethod
     def paper(cls, **overrides: Any) -> Self:
-        """The paper's configuration; k, which it does not give, is 10."""
+        """The paper's configuration; k, which it does not give, is 30."""
         return cls(**{**_PAPER, **overrides})
 
     # Fitting
@@ -376,7 +377,7 @@ class ANGPNClassifier(
                     if callbacks.stop_after_epoch():
                         break
         except KeyboardInterrupt:
-            if not epochs or _inside_a_search():
+            if not epochs or _is_part_of_a_whole():
                 raise
             warn(
                 f"training was interrupted after epoch {len(epochs)} and keeps the best weights so far; fit again, "
@@ -723,7 +724,7 @@ def _take_over(network: ANGPN, classes: Array, previous: ANGPN, previous_classes
                 network.perceptron.weight[place] = previous.perceptron.weight[known[0]]
 
 
-def _inside_a_search() -> bool:
-    """Whether fit was called from a search or the like, which an interrupt should end as a whole."""
+def _is_part_of_a_whole() -> bool:
+    """Whether fit was called by something larger, which an interrupt should end as a whole."""
     callers = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(None))
-    return any(name.startswith(("joblib.", "sklearn.model_selection.")) for name in callers)
+    return any(name.startswith(_WHOLES) for name in callers)

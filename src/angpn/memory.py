@@ -22,9 +22,9 @@ def forget_peak() -> None:
     """Begin anew from what the process holds now; what it has freed but kept for later is given back first."""
     gc.collect()
     if _REFS.exists():
-        with suppress(OSError, AttributeError):  # a C library without it
+        with suppress(OSError, AttributeError):  # a C library without it, or a system that does not allow it
             ctypes.CDLL(None).malloc_trim(0)
-        _REFS.write_text("5")
+            _REFS.write_text("5")
 
 
 def _field(name: str) -> int | None:

@@ -103,7 +103,7 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
         "n_iter_": len(arrays["loss_curve"]),
         "validation_scores_": arrays["validation_scores"].tolist() if "validation_scores" in arrays else None,
         "best_validation_score_": header["best_validation_score"],
-        "best_iter_": header["best_iter"],
+        "best_iter_": header.get("best_iter", len(arrays["loss_curve"])),
         "coverage_": None if header["coverage"] is None else Coverage(*header["coverage"]),
     }
     if header["feature_names"] is not None:

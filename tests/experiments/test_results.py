@@ -3,7 +3,7 @@ import json
 import pytest
 
 from angpn.experiments import ResultsFile, Run
-from angpn.experiments.results import outstanding
+from angpn.experiments.results import of_runs, outstanding
 
 
 def line(run, **found):
@@ -54,6 +54,12 @@ def test_tidy_keeps_the_last_line_of_each_run_in_order_and_forgets_no_other(tmp_
     assert [(record["dataset"], record["split"]) for record in found] == [("digits", 0), ("digits", 2), ("wine", 0)]
     assert found[0]["test_accuracy"] == 1
     assert len(ResultsFile(tmp_path / "grid.jsonl").read()) == 4
+
+
+def test_of_runs_takes_the_last_line_of_each_run_and_no_other():
+    stale = line(Run("digits", 10, 0, "NGPN", ({"alpha": 0.2},)), test_accuracy=11)
+    records = [line(RUNS[1], test_accuracy=1), stale, line(RUNS[0], test_accuracy=2), line(RUNS[1], test_accuracy=3)]
+    assert [record["test_accuracy"] for record in of_runs(records, RUNS)] == [2, 3]
 
 
 def test_outstanding_is_what_failed_or_had_other_parameters():

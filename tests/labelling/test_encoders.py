@@ -31,8 +31,15 @@ def test_numbers_are_standardised_and_categories_become_columns():
     assert_array_equal(found[:, 3:], [[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
     assert encoder.describe() == {"numbers": ["age", "count", "member"], "categories": ["town"]}
     assert_array_equal(again(encoder).transform(TABLE), found)
-    new = again(encoder).transform(TABLE.with_columns(town=polars.lit("Kiel"), more=polars.lit(1)))
+    with pytest.warns(UserWarning, match="column 'town' has 1 categories that the fit did not know"):
+        new = again(encoder).transform(TABLE.with_columns(town=polars.lit("Kiel"), more=polars.lit(1)))
     assert_array_equal(new[:, 3:], 0)  # a town that the fit did not know
+
+
+def test_a_column_that_is_always_the_same_stays_small_for_new_values():
+    encoder = TableEncoder()
+    encoder.fit(polars.DataFrame({"k": [0.1] * 80}))  # its standard deviation is a rounding error
+    assert np.abs(encoder.transform(polars.DataFrame({"k": [0.11]}))).max() < 1
 
 
 def test_missing_values_are_filled_only_where_asked():

@@ -104,6 +104,10 @@ def test_a_table_with_a_category_and_options_from_a_file(wine, tmp_path):
     # The line of the command wins over the file.
     done = CliRunner().invoke(app, ["label", str(path), "--config", str(config), "--dry-run", "--drop", ""])
     assert done.exit_code == 0
+    config.write_text("json = true\ndry_run = true\nlabel_column = 'cultivar'\n")
+    facts = json.loads(CliRunner().invoke(app, ["label", str(path), "--config", str(config)]).stdout)
+    assert facts["categories"] == ["colour"]
+    assert "hue" in facts["numbers"]
     config.write_text("colour = 3\n")
     done = CliRunner().invoke(app, ["label", str(path), "--config", str(config)])
     assert done.exit_code == 2
@@ -210,6 +214,91 @@ def test_an_unreadable_image_among_many(photos, tmp_path):
     assert "skipped bad.png: " in done.stdout
     lines = read_predictions(tmp_path / "out" / "predictions.csv")
     assert [line["id"] for line in lines] == sorted(truth)
+
+
+def test_labels_that_mean_none_or_ids_that_may_be_shifted(tmp_path):
+    x = [float(number) for number in range(6)]
+    minus = table(tmp_path, x=x, y=["1", "2", "-1", "-1", None, None])
+    assert "got '-1', which often means none; leave the cell empty" in refused(tmp_path, minus, "--label-column", "y")
+    with_ids = table(tmp_path, id=[1, 2, 3, 4, 5, 6], x=x)
+    labels = write_labels(tmp_path / "l.csv", ["1", "2"], ["a", "b"])
+    assert "pass --id-column id, or --drop id" in refused(tmp_path, with_ids, "--labels", labels)
+    assert (
+        "--output must be a folder, got -"
+        in CliRunner()
+        .invoke(app, ["label", str(with_ids), "--labels", str(labels), "--id-column", "id", "-o", "-"])
+        .stderr
+    )
+
+
+def test_what_else_is_in_the_place_of_the_output_is_left_alone(wine, tmp_path):
+    path, _ = wine
+    (tmp_path / "out" / "model").mkdir(parents=True)
+    (tmp_path / "out" / "model" / "weights.bin").write_text("precious")
+    told = refused(tmp_path, path, "--label-column", "cultivar")
+    assert "must be a model of angpn or not there, got something else" in told
+    assert (tmp_path / "out" / "model" / "weights.bin").read_text() == "precious"
+    (tmp_path / "out" / "model" / "weights.bin").unlink()
+    (tmp_path / "out" / "report.html").mkdir()
+    assert "must be a file or not there, got a folder" in refused(tmp_path, path, "--label-column", "cultivar")
+
+
+def test_rows_that_are_all_alike_are_labelled_without_a_crash(tmp_path):
+    same = table(tmp_path, x=[5.0] * 30, y=["a", "b", *[None] * 28])
+    done = angpn("label", same, "--label-column", "y", "-o", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert len(read_predictions(tmp_path / "out" / "predictions.csv")) == 30
+
+
+def test_an_interrupt_writes_nothing(wine, tmp_path, monkeypatch):
+    path, _ = wine
+    from angpn.checkpoint import Checkpoint
+
+    def interrupt(self, training, epochs, *arguments, **options):
+        if len(epochs) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", interrupt)
+    done = CliRunner().invoke(app, ["label", str(path), "--label-column", "cultivar", "-o", str(tmp_path / "out")])
+    assert done.exit_code == 130
+    assert "stopped; nothing was written" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_failure_while_files_take_their_places_puts_the_old_ones_back(tmp_path, monkeypatch):
+    from angpn.labelling.output import _take_places
+
+    for folder, content in ((tmp_path / "out", "old"), (tmp_path / "out" / "new", "new")):
+        (folder / "model").mkdir(parents=True)
+        (folder / "predictions.csv").write_text(content)
+        (folder / "model" / "classifier.angpn").write_text(content)
+    with pytest.raises(FileNotFoundError):  # there is no new report
+        _take_places(tmp_path / "out" / "new", tmp_path / "out")
+    assert (tmp_path / "out" / "predictions.csv").read_text() == "old"
+    assert (tmp_path / "out" / "model" / "classifier.angpn").read_text() == "old"
+
+
+def test_categories_read_alike_in_fit_and_predict(tmp_path):
+    generator = np.random.default_rng(0)
+    zips = generator.choice(["007", "100"], 60)
+    kind = np.where(zips == "007", "agent", "other")
+    columns = {"zip": zips, "x": generator.normal(size=60), "kind": [k if n < 20 else None for n, k in enumerate(kind)]}
+    path = table(tmp_path, **columns)
+    command = ["label", str(path), "--label-column", "kind", "--categorical", "zip", "-o", str(tmp_path / "out"), "-q"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    new = table(tmp_path, zip=["007", "100", "A1"], x=[0.0, 0.0, 0.0])
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "out" / "model"), str(new)])
+    assert [line.split(",")[1] for line in done.stdout.splitlines()[1:3]] == ["agent", "other"]
+    assert "column 'zip' has 1 categories that the fit did not know" in done.stderr
+
+
+def test_a_reader_that_closes_early_ends_it_quietly(wine, tmp_path):
+    path, _ = wine
+    command = ["label", str(path), "--label-column", "cultivar", "-o", str(tmp_path / "out"), "-q"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    run = f"{sys.executable} -m angpn predict {tmp_path / 'out' / 'model'} {path} | head -c 1"
+    done = subprocess.run(run, shell=True, capture_output=True, text=True, timeout=100)
+    assert (done.stdout, done.stderr) == ("i", "")
 
 
 def test_an_output_that_is_a_file(wine, tmp_path):

@@ -97,6 +97,12 @@ def test_what_is_missing_or_no_matrix_is_told(tmp_path):
     np.savez(tmp_path / "two.npz", a=np.eye(2), b=np.eye(2))
     with pytest.raises(ValueError, match="must hold one matrix, or one named X, .* got arrays a, b"):
         read_rows(tmp_path / "two.npz")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:40])
+    with pytest.raises(ValueError, match="must be an array that numpy can read"):
+        read_rows(tmp_path / "cut.npz")
+    (tmp_path / "renamed.npy").write_bytes((tmp_path / "two.npz").read_bytes())
+    with pytest.raises(ValueError, match="must be an array that numpy can read"):
+        read_rows(tmp_path / "renamed.npy")
     np.save(tmp_path / "object.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="without pickle"):
         read_rows(tmp_path / "object.npy")
@@ -111,7 +117,7 @@ def test_labels_are_matched_by_id(tmp_path):
     ("content", "message"),
     [
         ("id,label\n", "got no line; label a few rows"),
-        ("name,label\na,x\n", "must begin with the header id,label, got name,label"),
+        ("name,label\na,x\n", "must begin with the header id,label, with a comma, got name,label"),
         ("id,label\na,x\na,y\n", "must name each row once, got 'a' twice"),
         ("id,label\nz,x\ny,x\na,x\n", "must name ids of the input, such as 'a', got 'z' and 1 more"),
     ],

@@ -101,6 +101,12 @@ def test_failures_and_gaps_are_told_and_do_not_break_the_report(records):
     assert sections({}) == []
 
 
+def test_a_part_of_the_grid_is_drawn_as_far_as_it_goes(tmp_path):
+    part = made_up("grid", datasets=["coraml"], rates=[10], methods=["GCN"])
+    part += made_up("grid", datasets=["coraml"], rates=[20], methods=["ANGPN"])
+    assert write_report({"grid": part}, tmp_path).exists()
+
+
 def test_the_report_is_one_file_without_network(records, tmp_path):
     path = write_report(records, tmp_path)
     page = path.read_text()

@@ -101,6 +101,12 @@ def run_identity(run: Run) -> str:
     return json.dumps([*run[:4], list(run.settings)], sort_keys=True)
 
 
+def of_runs(records: Iterable[Record], runs: Iterable[Run]) -> list[Record]:
+    """The last result of each of these runs, in their order; lines of other runs and older ones are left out."""
+    latest = {identity(record): record for record in records}
+    return [latest[run_identity(run)] for run in runs if run_identity(run) in latest]
+
+
 def outstanding(runs: Iterable[Run], records: Iterable[Record]) -> list[Run]:
     """The runs without a result: none yet, a failure, or one that was made with other parameters."""
     done = {identity(record): record["parameters"] for record in records if record["error"] is None}

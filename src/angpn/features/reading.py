@@ -68,9 +68,15 @@ def read_image(path: Path) -> Array:  # (h, w, 3) uint8
             return np.array(pil.alpha_composite(white, image).convert("RGB"))
     except Exception as error:  # a decoder raises whatever it stumbles over
         raise ValueError(
-            f"{path} must be an image that can be decoded, got one that cannot ({error}): cut short, altered or of "
-            "another kind; mend it or leave it out"
+            f"{path} must be an image that can be decoded, got one that cannot ({_reason(error)}): cut short, altered "
+            "or of another kind; mend it or leave it out"
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What a decoder says, without the name of the buffer it read from."""
+    text = str(error)
+    return type(error).__name__ if "BytesIO" in text or not text else text
 
 
 def _from_array(images: Array) -> ImageSource:

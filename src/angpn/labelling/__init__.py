@@ -3,7 +3,7 @@
 rows (what the input holds) -> encoders (features) -> job (fit, and what is worth telling) -> output (files).
 """
 
-from angpn.labelling.job import Outcome, Settings, Task, run, understand
+from angpn.labelling.job import Outcome, Settings, Task, encoder_of, run, understand
 from angpn.labelling.output import check_folder, predict_file, write_output
 from angpn.labelling.rows import Rows, read_rows
 
@@ -13,6 +13,7 @@ __all__ = [
     "Settings",
     "Task",
     "check_folder",
+    "encoder_of",
     "predict_file",
     "read_rows",
     "run",

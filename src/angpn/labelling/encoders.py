@@ -140,6 +140,8 @@ class ArrayEncoder:
         if scipy.sparse.issparse(content):
             return content
         rows = np.asarray(content, dtype=content.dtype if content.dtype.kind == "f" else np.float32)
+        if self._medians is not None and rows.shape[1] != len(self._medians):
+            raise ValueError(f"rows must have {len(self._medians)} features as in the fit, got {rows.shape[1]}")
         missing = np.isnan(rows)
         if not missing.any():
             return rows

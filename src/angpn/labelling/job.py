@@ -10,6 +10,7 @@ import numpy as np
 import scipy.stats
 from sklearn.metrics import confusion_matrix
 
+from angpn.checks import warn
 from angpn.estimator import ANGPNClassifier
 from angpn.labelling.encoders import Encoder, ImageEncoder, encoder_for
 from angpn.labelling.label_file import read_labels
@@ -68,6 +69,8 @@ class Outcome(NamedTuple):
     labels: Array  # (n,) object: the given label, or the predicted one
     confidence: Array  # (n,) the model's probability of that label
     second: Array  # (n,) object: the most probable other label
+    carriers: Array  # (n, t) the rows that carried each row's label, -1 where fewer
+    weights: Array  # (n, t)
     estimate: Estimate | None
     suspects: list[Suspect]
     bad: dict[str, str]  # images that could not be read, and why
@@ -86,10 +89,16 @@ def understand(settings: Settings) -> Task:
         label_column=settings.label_column,
         id_column=settings.id_column,
         drop=settings.drop,
+        categorical=settings.categorical,
     )
+    if settings.labels is not None and rows.kind == "table" and settings.id_column is None and "id" in rows.content:
+        raise ValueError(
+            "the table has a column 'id', got no --id-column; pass --id-column id, or --drop id to count rows"
+        )
     labels = rows.labels if settings.labels is None else read_labels(settings.labels, rows.ids)
     assert labels is not None
     y = np.array(labels, dtype=object)
+    _check_names({label for label in labels if label is not None})
     task = Task(settings, rows, y)
     counts = task.counts()
     if not counts:
@@ -102,17 +111,41 @@ def understand(settings: Settings) -> Task:
     return task
 
 
-def run(task: Task, *, progress: bool = False) -> Outcome:
-    """Fit on the given labels and label the rest."""
-    start = time.perf_counter()
+def _check_names(names: set[str]) -> None:
+    """Labels that a spreadsheet may have made of something else."""
+    disguised = names & {"-1", "nan", "NaN", "NaT", "<NA>"}
+    if disguised:
+        raise ValueError(
+            f"a label must be a name or a number >= 0, got {disguised.pop()!r}, which often means none; leave the cell "
+            "empty, or write the class otherwise"
+        )
+    numbers: dict[float, str] = {}
+    for name in sorted(names):
+        try:
+            twin = numbers.setdefault(float(name), name)
+        except ValueError:
+            continue
+        if twin != name:
+            warn(f"{twin!r} and {name!r} are two classes, since their texts differ; write a class in one way")
+
+
+def encoder_of(task: Task, *, progress: bool = False) -> Encoder:
+    """The encoder for the rows of a task, not fitted yet."""
     settings = task.settings
-    encoder = encoder_for(
+    return encoder_for(
         task.rows,
         impute=settings.impute,
         categorical=settings.categorical,
         skip_bad=settings.skip_bad,
         progress=progress,
     )
+
+
+def run(task: Task, *, progress: bool = False) -> Outcome:
+    """Fit on the given labels and label the rest."""
+    start = time.perf_counter()
+    settings = task.settings
+    encoder = encoder_of(task, progress=progress)
     features = encoder.fit(task.rows.content)
     bad: dict[str, str] = {}
     if isinstance(encoder, ImageEncoder):
@@ -136,6 +169,7 @@ def run(task: Task, *, progress: bool = False) -> Outcome:
     given = task.given
     shown = np.where(given, np.searchsorted(model.classes_, np.where(given, task.y, model.classes_[0])), 0)
     codes = np.where(given, shown, model.label_distributions_.argmax(axis=1))
+    carriers, weights = model.carriers(N_CARRIERS)
     others = model.label_distributions_.copy()
     others[np.arange(len(codes)), codes] = -1
     return Outcome(
@@ -145,8 +179,10 @@ def run(task: Task, *, progress: bool = False) -> Outcome:
         model.classes_[codes],
         model.label_distributions_[np.arange(len(codes)), codes],
         model.classes_[others.argmax(axis=1)],
+        carriers,
+        weights,
         estimate,
-        _suspects(model, codes, given),
+        _suspects(model, codes, given, carriers, weights),
         bad,
         time.perf_counter() - start,
     )
@@ -159,6 +195,9 @@ def _without(task: Task, places: set[int]) -> Task:
         ids=[task.rows.ids[row] for row in kept], content=[task.rows.content[row] for row in kept]
     )
     smaller = task._replace(rows=rows, y=task.y[kept])
+    lost = task.counts().keys() - smaller.counts().keys()
+    if lost:
+        warn(f"class {', '.join(sorted(lost))} is not learnt: no image with that label could be read; label others")
     if len(smaller.counts()) < 2 or smaller.given.all():
         raise ValueError(
             "labels of two classes and unlabelled rows must remain, got none without the unreadable images"
@@ -189,20 +228,19 @@ def _estimate(kind: str, truth: Array, predicted: Array, model: ANGPNClassifier)
     return Estimate(kind, hits / len(truth), float(interval.low), float(interval.high), len(truth), matrix)
 
 
-def _suspects(model: ANGPNClassifier, codes: Array, given: Array) -> list[Suspect]:
-    """Given labels that the neighbourhood contradicts: most of what has reached the row speaks for another class.
+def _suspects(model: ANGPNClassifier, codes: Array, given: Array, carriers: Array, weights: Array) -> list[Suspect]:
+    """Given labels that the neighbourhood contradicts: most of its heaviest carriers speak for another class.
 
     A row has no vote on itself. A labelled neighbour votes for its label, another one for the classes by their
     probability.
     """
-    rows, weights = model.carriers(N_CARRIERS)
     n_classes = len(model.classes_)
     votes = np.where(given[:, None], np.eye(n_classes)[codes], model.label_distributions_)
     labelled = np.flatnonzero(given)
     found = []
     for row in labelled:
-        near = rows[row] >= 0
-        share = weights[row][near] @ votes[rows[row][near]]
+        near = carriers[row] >= 0
+        share = weights[row][near] @ votes[carriers[row][near]]
         share /= share.sum() or 1.0
         other = int(share.argmax())
         if other != codes[row] and share[other] >= SUSPICIOUS:

@@ -12,20 +12,21 @@ def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> list[str | 
     """The label of each id, None where it has none, from a CSV file with the header ``id,label``."""
     path = Path(path)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
             lines = list(csv.DictReader(file))
     except OSError as error:
         raise ValueError(f"{path} must be a file of labels that can be read, got {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} must be a CSV file in UTF-8, got {error}; save it as that") from None
+    except csv.Error as error:
+        raise ValueError(f"{path} must be a CSV file, got {error}; save it as that") from None
     if not lines:
         raise ValueError(f"{path} must hold a header id,label and a line for each label, got no line; label a few rows")
     if not {"id", "label"} <= lines[0].keys():
         head = ",".join(str(name) for name in lines[0])
-        raise ValueError(f"{path} must begin with the header id,label, got {head}; add it")
-    named = [(line["id"] or "").strip() for line in lines]
-    check_unique(named, str(path))
+        raise ValueError(f"{path} must begin with the header id,label, with a comma, got {head}; correct it")
     known = set(ids)
+    written = [line["id"] or "" for line in lines]
+    named = [name if name in known else name.strip() for name in written]
+    check_unique(named, str(path))
     strange = [name for name in named if name not in known]
     if strange:
         others = f" and {len(strange) - 1} more" if len(strange) > 1 else ""

@@ -4,7 +4,6 @@ import csv
 import io
 import os
 import platform
-import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,8 +15,8 @@ import angpn
 from angpn.container import read_contents, write_contents
 from angpn.estimator import ANGPNClassifier
 from angpn.labelling.encoders import ENCODERS, Encoder, ImageEncoder
-from angpn.labelling.job import N_CARRIERS, N_UNCERTAIN, Outcome
-from angpn.labelling.rows import Rows, read_rows
+from angpn.labelling.job import N_UNCERTAIN, Outcome
+from angpn.labelling.rows import TABLES, Rows, read_rows
 from angpn.report.label_report import Curve, LabelReport, write_label_report
 from angpn.report.planar import planar_map
 
@@ -29,25 +28,46 @@ _EXCERPT = 240  # characters of a text that the report shows
 
 
 def write_output(outcome: Outcome, folder: str | os.PathLike[str]) -> dict[str, Path]:
-    """Write the three, whole or not at all: they are made beside the folder and moved into it when all are done."""
+    """Write the three, whole or not at all: they are made in a hidden folder and take their places when done."""
     folder = Path(folder)
     check_folder(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as made:
-        temporary = Path(made)
-        (temporary / PREDICTIONS).write_text(_predictions(outcome), encoding="utf-8")
-        _save(outcome, temporary / MODEL)
-        write_label_report(_report(outcome), temporary / REPORT)
-        folder.mkdir(exist_ok=True)
-        for name in (PREDICTIONS, MODEL, REPORT):
-            _replace(temporary / name, folder / name)
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=".angpn.", dir=folder) as made:
+            temporary = Path(made)
+            write_lines(_predictions(outcome), temporary / PREDICTIONS)
+            _save(outcome, temporary / MODEL)
+            write_label_report(_report(outcome), temporary / REPORT)
+            _take_places(temporary, folder)
+    except BaseException:
+        if is_new:
+            folder.rmdir()
+        raise
     return {name: folder / name for name in (PREDICTIONS, MODEL, REPORT)}
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a place for the output that is taken, before any work is done."""
+    """Refuse a place for the output that is taken or cannot be written, before any work is done."""
+    remedy = "name another with --output"
+    if str(folder) == "-":
+        raise ValueError(f"--output must be a folder, got -; {remedy}")
     if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} must be a folder for the output, got a file; name another with --output")
+        raise NotADirectoryError(f"{folder} must be a folder for the output, got a file; {remedy}")
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
+        raise PermissionError(f"{folder} must be a folder that can be written, got one that cannot; {remedy}")
+    for name in (PREDICTIONS, REPORT):
+        if (folder / name).is_dir():
+            raise IsADirectoryError(f"{folder / name} must be a file or not there, got a folder; {remedy}")
+    model = folder / MODEL
+    if model.exists() and not (model.is_dir() and {file.name for file in model.iterdir()} <= {_CLASSIFIER, _ENCODER}):
+        raise FileExistsError(f"{model} must be a model of angpn or not there, got something else; {remedy}")
+
+
+def write_lines(lines: str, path: Path) -> None:
+    """Names of files that are no valid text are written as the bytes they are."""
+    path.write_text(lines, encoding="utf-8", errors="surrogateescape")
 
 
 def predict_file(
@@ -119,29 +139,39 @@ def _load(folder: Path) -> tuple[Mapping[str, Any], Encoder, ANGPNClassifier]:
 
 def _like_before(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Rows:
     """New rows, read as those of the fit were."""
-    is_table = str(path) == "-" or Path(path).suffix.lower() in (".csv", ".tsv", ".parquet")
-    rows = read_rows(path, text=header["text"], id_column=header["id_column"]) if is_table else read_rows(path)
+    if str(path) == "-" or Path(path).suffix.lower() in TABLES:
+        categories = [column["name"] for column in header["state"].get("columns", ()) if "values" in column]
+        rows = read_rows(path, text=header["text"], id_column=header["id_column"], categorical=categories)
+    else:
+        rows = read_rows(path)
     if rows.kind != header["kind"]:
         raise ValueError(f"{path} must hold {header['kind']} as the model was fitted on, got {rows.kind}; name another")
     return rows
 
 
-def _replace(made: Path, place: Path) -> None:
-    """Put a file or folder where another of the same kind may be."""
-    if place.is_dir():
-        old = made.with_name(f"{place.name}.old")
-        place.rename(old)
-        made.rename(place)
-        shutil.rmtree(old)
-    else:
-        made.replace(place)
+def _take_places(temporary: Path, folder: Path) -> None:
+    """Move the three into the folder; if that fails half-way, what was there before is put back."""
+    old = temporary / "old"
+    old.mkdir()
+    names = (PREDICTIONS, MODEL, REPORT)
+    try:
+        for name in names:
+            if (folder / name).exists():
+                (folder / name).rename(old / name)
+            (temporary / name).rename(folder / name)
+    except BaseException:
+        for name in names:
+            if (old / name).exists():
+                if (folder / name).exists():
+                    (folder / name).rename(temporary / name)
+                (old / name).rename(folder / name)
+        raise
 
 
 def _report(outcome: Outcome) -> LabelReport:
     task, model = outcome.task, outcome.model
     codes = {name: code for code, name in enumerate(model.classes_)}
     given = np.array([codes[label] if label is not None else -1 for label in task.y])
-    rows, weights = model.carriers(N_CARRIERS)
     validation = model.validation_scores_
     return LabelReport(
         title=Path(task.settings.input).name,
@@ -152,8 +182,8 @@ def _report(outcome: Outcome) -> LabelReport:
         confidence=outcome.confidence,
         second=np.array([codes[name] for name in outcome.second]),
         positions=planar_map(model.embedding_, task.settings.seed),
-        carriers=rows,
-        weights=weights,
+        carriers=outcome.carriers,
+        weights=outcome.weights,
         estimate=outcome.estimate,
         uncertain=[int(row) for row in model.uncertain(N_UNCERTAIN)],
         suspects=outcome.suspects,

@@ -3,6 +3,8 @@
 import io
 import os
 import sys
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +12,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars
+import polars.selectors
 import scipy.sparse
 
 from angpn.features import image_files, read_texts
 
 Kind = Literal["images", "text", "table", "array"]
 
-_TABLES = (".csv", ".tsv", ".parquet")
+TABLES = (".csv", ".tsv", ".parquet")
 _ARRAYS = (".npy", ".npz")
 _MATRIX_NAMES = ("X", "features", "embeddings", "data")
 
@@ -38,6 +41,7 @@ def read_rows(
     label_column: str | None = None,
     id_column: str | None = None,
     drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
 ) -> Rows:
     """Read an input; what it is follows from its name. ``-`` is a CSV on standard input.
 
@@ -47,8 +51,9 @@ def read_rows(
     path = Path(path)
     columns = {"--text": text, "--label-column": label_column, "--id-column": id_column, "--drop": drop or None}
     suffix = ".csv" if str(path) == "-" else path.suffix.lower()
-    if suffix in _TABLES and not path.is_dir():
-        frame = _read_table(path, suffix, [name for name in (text, label_column, id_column) if name is not None])
+    if str(path) == "-" or (suffix in TABLES and not path.is_dir()):
+        as_text = [name for name in (text, label_column, id_column, *categorical) if name is not None]
+        frame = _read_table(path, suffix, as_text)
         return _table_rows(frame, path, text, label_column, id_column, drop)
     for option, value in columns.items():
         if value is not None:
@@ -64,7 +69,7 @@ def read_rows(
     if suffix == ".txt":
         texts = read_texts(path)
         return Rows("text", _numbers(len(texts)), texts, None)
-    known = ", ".join((*_TABLES, *_ARRAYS, ".txt"))
+    known = ", ".join((*TABLES, *_ARRAYS, ".txt"))
     raise ValueError(
         f"{path} must be a folder of images or a file named {known}, got {suffix or 'no'} suffix; rename it"
     )
@@ -104,7 +109,7 @@ def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataF
         source = path
     try:
         if suffix == ".parquet":
-            frame = polars.read_parquet(source)
+            frame = polars.read_parquet(source).with_columns(polars.selectors.float().fill_nan(None))
             return frame.with_columns(polars.col(name).cast(polars.String) for name in as_text if name in frame.columns)
         separator = "\t" if suffix == ".tsv" else ","
         return polars.read_csv(
@@ -115,7 +120,7 @@ def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataF
         )
     except polars.exceptions.NoDataError:
         raise ValueError(f"{path} must hold a header and rows, got an empty file; name another file") from None
-    except (polars.exceptions.PolarsError, OSError) as error:
+    except (polars.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"{path} must be a {suffix[1:]} file that can be read, got {reason}; mend it") from None
 
@@ -123,14 +128,13 @@ def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataF
 def _read_array(path: Path, suffix: str) -> Any:  # (n, d) dense or CSR
     try:
         if suffix == ".npy":
-            matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+            matrix = np.lib.format.open_memmap(path, mode="r")
         else:
-            with np.load(path, allow_pickle=False) as file:
-                sparse = "indptr" in file.files
-                matrix = None if sparse else _matrix_of(file, path)
+            with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+                matrix = None if "indptr" in file.files else _matrix_of(file, path)
             if matrix is None:
                 matrix = scipy.sparse.csr_array(scipy.sparse.load_npz(path))
-    except (ValueError, OSError, EOFError, KeyError) as error:
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, ValueError) and "must" in str(error):
             raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

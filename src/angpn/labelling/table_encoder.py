@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars
 
+from angpn.checks import warn
+
 Array = np.ndarray[Any, Any]
 State = tuple[dict[str, Any], dict[str, Array]]  # of an encoder: what JSON can hold, and arrays
 
@@ -81,7 +83,9 @@ class TableEncoder:
                 raise ValueError(f"column {name!r} must hold finite numbers, got an infinite one; correct it")
             median = float(np.median(present)) if len(present) else 0.0
             filled = np.where(np.isnan(values), median, values)
-            return {"name": name, "mean": float(filled.mean()), "std": float(filled.std()), "median": median}
+            constant = np.ptp(filled) == 0  # its std may be a rounding error, and not 0
+            std = 0.0 if constant else float(filled.std())
+            return {"name": name, "mean": float(filled.mean()), "std": std, "median": median}
         if name not in self.categorical:
             self._check_is_category(column)
         texts = _texts(column)
@@ -114,9 +118,13 @@ class TableEncoder:
     def _encoded(self, column: polars.Series, learnt: Mapping[str, Any]) -> Array:  # (n, columns of it) float32
         if "values" in learnt:
             values = [MISSING if value is None else value for value in _texts(column)]
-            return (np.array(values, dtype=object)[:, None] == np.array(learnt["values"], dtype=object)).astype(
-                np.float32
-            )
+            known = learnt["values"]
+            strange = len(set(values) - set(known))
+            if strange:
+                warn(
+                    f"column {learnt['name']!r} has {strange} categories that the fit did not know; they count as none"
+                )
+            return (np.array(values, dtype=object)[:, None] == np.array(known, dtype=object)).astype(np.float32)
         try:
             numbers = column.cast(polars.Float64).to_numpy()
         except polars.exceptions.PolarsError:
@@ -135,4 +143,9 @@ def _missing(column: polars.Series) -> Array:  # (n,) bool
 
 
 def _texts(column: polars.Series) -> list[Any]:
-    return column.cast(polars.String).to_list()
+    try:
+        return column.cast(polars.String).to_list()
+    except polars.exceptions.PolarsError:
+        raise ValueError(
+            f"column {column.name!r} must hold numbers or categories, got {column.dtype}; pass --drop {column.name}"
+        ) from None

@@ -5,7 +5,7 @@ from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-LANDMARKS = 4000  # t-SNE of more would take longer than all the rest
+LANDMARKS = 3000  # t-SNE of more would take longer than all the rest
 
 
 def planar_map(embedding: np.ndarray, random_state: int = 0) -> np.ndarray:  # (n, 2)
@@ -17,6 +17,8 @@ def planar_map(embedding: np.ndarray, random_state: int = 0) -> np.ndarray:  # (
     rows = normalize(embedding)
     generator = np.random.default_rng(random_state)
     n = len(rows)
+    if np.ptp(rows, axis=0).max() == 0:  # all rows are alike: there is nothing to lay out
+        return generator.normal(size=(n, 2)).astype(rows.dtype)
     chosen = np.sort(generator.permutation(n)[:LANDMARKS])
     perplexity = min(30.0, max(1.0, (len(chosen) - 1) / 3))
     tsne = TSNE(init="pca" if min(rows.shape) > 1 else "random", perplexity=perplexity, random_state=random_state)

@@ -33,8 +33,8 @@ CAPTIONS = {
     ),
     "purity": (
         "Purity of the graph",
-        "The share of the graph's mass that joins rows of the same class, at 10 % labels, mean over the splits: the "
-        "fixed graph of NGPN, and the learnt graph of each layer of ANGPN after training.",
+        "The share of the graph's mass that joins rows of the same class, with the fewest labels, mean over splits: "
+        "the fixed graph of NGPN, and the learnt graph of each layer of ANGPN after training.",
     ),
     "time": (
         "Accuracy against time",
@@ -147,8 +147,9 @@ def sensitivity_figure(studies: Mapping[str, Sequence[Record]]) -> Figure:
 
 def purity_figure(records: Sequence[Record]) -> Figure:
     """Bars: the fixed graph, and the learnt graph of each layer."""
-    rate = min(record["rate"] for record in records)
-    own = [record for record in records if record["rate"] == rate and "purity" in record]
+    known = [record for record in records if "purity" in record]
+    rate = min(record["rate"] for record in known)
+    own = [record for record in known if record["rate"] == rate]
     datasets = _datasets(own)
     bars: dict[str, list[float]] = {}
     for dataset in datasets:
@@ -168,7 +169,7 @@ def purity_figure(records: Sequence[Record]) -> Figure:
         for at, height in zip(x, heights, strict=True):
             axes.text(at, height + 0.01, f"{height:.2f}", ha="center", fontsize=8, color=INK)
     axes.set_xticks(range(len(datasets)), [TITLES[dataset] for dataset in datasets])
-    axes.set(ylabel="same-class share of S", ylim=(0, 1.12))
+    axes.set(ylabel=f"same-class share of S, {rate} % labels", ylim=(0, 1.12))
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.18))
     return figure
@@ -239,7 +240,11 @@ def _curve(
     for record in records:
         groups.setdefault(value(record), []).append(record[measure])
     x = sorted(groups)
-    return x, [float(np.mean(groups[at])) for at in x], [float(np.std(groups[at])) for at in x]
+    return x, [float(np.mean(groups[at])) for at in x], [_std(groups[at]) for at in x]
+
+
+def _std(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def _mean(records: Sequence[Record], parameter: str, value: Any) -> float:

@@ -126,6 +126,7 @@ def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataF
 
 
 def _read_array(path: Path, suffix: str) -> Any:  # (n, d) dense or CSR
+    matrix: Any
     try:
         if suffix == ".npy":
             matrix = np.lib.format.open_memmap(path, mode="r")

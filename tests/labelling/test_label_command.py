@@ -49,6 +49,16 @@ def test_a_folder_of_images_from_pixels_to_report_and_new_images(photos, tmp_pat
     assert share_right(again, truth) > 0.9
 
 
+def test_of_many_images_those_worth_looking_at_keep_their_pictures(photos, tmp_path, monkeypatch):
+    from angpn.labelling import output
+
+    folder, labels, _ = photos
+    monkeypatch.setattr(output, "_MOST_PICTURES", 50)
+    done = CliRunner().invoke(app, ["label", str(folder), "--labels", str(labels), "-o", str(tmp_path / "out"), "-q"])
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "out" / "report.html").read_text().count("data:image/jpeg") == 50
+
+
 def test_texts_of_a_csv_with_ids_and_a_hold_out(tickets, tmp_path):
     path, truth = tickets
     options = ["--text", "body", "--label-column", "topic", "--id-column", "ticket"]

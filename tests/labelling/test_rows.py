@@ -56,6 +56,17 @@ def test_arrays_dense_sparse_and_named(tmp_path):
     assert isinstance(read_rows(tmp_path / "a.npy").content, np.memmap)
 
 
+def test_a_column_of_vectors_is_a_matrix(tmp_path):
+    frame = polars.DataFrame({"key": ["a", "b"], "vector": [[1.0, 2.0], [3.0, 4.0]], "y": ["p", None]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    rows = read_rows(tmp_path / "a.parquet", id_column="key", label_column="y")
+    assert (rows.kind, rows.ids, rows.labels) == ("array", ["a", "b"], ["p", None])
+    assert_array_equal(rows.content, [[1, 2], [3, 4]])
+    polars.DataFrame({"vector": [[1.0, 2.0], [3.0]]}).write_parquet(tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match="must hold vectors of one length in 'vector', got 1 to 2 numbers"):
+        read_rows(tmp_path / "b.parquet")
+
+
 def test_lines_of_a_text_file_and_images_below_a_folder(tmp_path, photos):
     assert read_rows(write(tmp_path / "a.txt", "one\n\ntwo\n")).content == ["one", "", "two"]
     folder, *_ = photos

@@ -25,6 +25,7 @@ Array = np.ndarray[Any, Any]
 PREDICTIONS, MODEL, REPORT = "predictions.csv", "model", "report.html"
 _CLASSIFIER, _ENCODER = "classifier.angpn", "encoder.angpn"
 _EXCERPT = 240  # characters of a text that the report shows
+_MOST_PICTURES = 8000  # about 1.5 kB each
 
 
 def write_output(outcome: Outcome, folder: str | os.PathLike[str]) -> dict[str, Path]:
@@ -189,9 +190,24 @@ def _report(outcome: Outcome) -> LabelReport:
         suspects=outcome.suspects,
         curve=Curve(model.loss_curve_, validation, model.best_iter_),
         texts=[text[:_EXCERPT] for text in task.rows.content] if task.rows.kind == "text" else None,
-        thumbnails=task.rows.pictures,
+        thumbnails=_few_enough(outcome),
         facts=_facts(outcome),
     )
+
+
+def _few_enough(outcome: Outcome) -> list[str | None] | None:
+    """The pictures of all rows, or where those would make the page too heavy, of the rows to look at first."""
+    pictures = outcome.task.rows.pictures
+    if pictures is None or len(pictures) <= _MOST_PICTURES:
+        return None if pictures is None else list(pictures)
+    first = [
+        *(suspect.row for suspect in outcome.suspects),
+        *outcome.model.uncertain(N_UNCERTAIN),
+        *np.flatnonzero(outcome.task.given),
+        *np.random.default_rng(outcome.task.settings.seed).permutation(len(pictures)),
+    ]
+    shown = set(list(dict.fromkeys(int(row) for row in first))[:_MOST_PICTURES])
+    return [picture if row in shown else None for row, picture in enumerate(pictures)]
 
 
 def _facts(outcome: Outcome) -> list[tuple[str, str]]:

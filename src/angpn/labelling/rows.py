@@ -96,7 +96,23 @@ def _table_rows(
     rest = [name for name in frame.columns if name not in (label_column, id_column, *drop)]
     if not rest:
         raise ValueError(f"{path} must have a column of features, got none beside those named; drop fewer")
+    if len(rest) == 1 and isinstance(frame.schema[rest[0]], polars.List | polars.Array):
+        return Rows("array", ids, _vectors(frame[rest[0]], path), labels)
     return Rows("table", ids, frame.select(rest), labels)
+
+
+def _vectors(column: polars.Series, path: Path) -> Any:  # (n, d)
+    """A column of vectors, as embeddings are often kept, as a matrix."""
+    vectors = [vector or [] for vector in column.to_list()]
+    lengths = {len(vector) for vector in vectors}
+    if len(lengths) != 1 or 0 in lengths:
+        raise ValueError(
+            f"{path} must hold vectors of one length in {column.name!r}, got {min(lengths)} to {max(lengths)} numbers"
+        )
+    try:
+        return np.array(vectors, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise ValueError(f"{path} must hold vectors of numbers in {column.name!r}, got {column.dtype}") from None
 
 
 def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataFrame:

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-oldest lint types imports unit wheel docs docs-quick clean
+.PHONY: demo test test-oldest lint types imports unit wheel docs docs-quick results-doc clean
 
 demo: .venv/.run
 	$(BIN)/angpn demo
@@ -31,6 +31,10 @@ docs: .venv/.dev
 
 docs-quick: .venv/.dev
 	$(BIN)/sphinx-build -W --keep-going -q -b html -D plot_gallery=0 docs build/docs-quick
+
+# After angpn reproduce: its tables and figures into the page that explains them.
+results-doc: .venv/.run
+	$(BIN)/python docs/update_results.py
 
 # The estimator on the oldest scikit-learn that pyproject allows, in an environment of its own.
 test-oldest:

@@ -15,6 +15,7 @@ extensions = [
 html_theme = "furo"
 html_title = "angpn"
 html_show_sphinx = False
+html_show_copyright = False
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"

@@ -63,3 +63,21 @@ def test_each_function_and_test_it_names_exists(row):
 def test_everything_public_is_documented():
     for name in angpn.__all__:
         assert getattr(angpn, name).__doc__, name
+
+
+def test_the_page_of_results_shows_the_committed_results():
+    """Every table of the report, as the results files give it now."""
+    from angpn.experiments import STUDIES, ResultsFile
+    from angpn.experiments.results import of_runs
+    from angpn.experiments.runner import results_path
+    from angpn.report.experiments import sections
+
+    records = {
+        name: of_runs(ResultsFile(results_path(ROOT / "results", name)).read(), study.runs())
+        for name, study in STUDIES.items()
+    }
+    page = (ROOT / "docs" / "results.md").read_text()
+    tables = [table.to_markdown() for section in sections(records) for table in section.tables]
+    assert len(tables) >= 7
+    for table in tables:
+        assert table in page

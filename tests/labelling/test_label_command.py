@@ -172,7 +172,8 @@ def test_missing_files(tmp_path, embeddings):
     path, labels, _ = embeddings
     assert "none there; check the name" in refused(tmp_path, tmp_path / "none.npy", "--labels", labels)
     assert "No such file" in refused(tmp_path, path, "--labels", tmp_path / "none.csv")
-    assert "--labels FILE or --label-column NAME, got both or none" in refused(tmp_path, path)
+    assert "--labels FILE or --label-column NAME, got none" in refused(tmp_path, path)
+    assert "got both" in refused(tmp_path, path, "--labels", labels, "--label-column", "y")
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "none"), str(path)])
     assert done.exit_code == 1
     assert "must be the folder of a model that angpn label wrote" in done.stderr
@@ -344,3 +345,5 @@ def test_a_model_refuses_rows_of_another_kind(wine, embeddings, tmp_path):
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "out" / "model"), str(array)])
     assert done.exit_code == 1
     assert "must hold table as the model was fitted on, got array" in done.stderr
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "out"), str(path)])
+    assert f"got the one around it; pass {tmp_path / 'out' / 'model'}" in done.stderr

@@ -81,8 +81,10 @@ def understand(settings: Settings) -> Task:
     """Read the input and its labels, and refuse what cannot be labelled; nothing is computed yet."""
     if not 0 <= settings.holdout < 1:
         raise ValueError(f"--holdout must lie between 0 and 1, got {settings.holdout}; 0.2 hides a fifth of the labels")
-    if (settings.labels is None) == (settings.label_column is None):
-        raise ValueError("labels must come from --labels FILE or --label-column NAME, got both or none; pass one")
+    if settings.labels is None and settings.label_column is None:
+        raise ValueError("labels must come from --labels FILE or --label-column NAME, got none; pass one of them")
+    if settings.labels is not None and settings.label_column is not None:
+        raise ValueError("labels must come from --labels FILE or --label-column NAME, got both; pass one of them")
     rows = read_rows(
         settings.input,
         text=settings.text,

@@ -131,6 +131,8 @@ def _save(outcome: Outcome, folder: Path) -> None:
 def _load(folder: Path) -> tuple[Mapping[str, Any], Encoder, ANGPNClassifier]:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} must be the folder of a model that angpn label wrote, got none there")
+    if not (folder / _ENCODER).exists() and (folder / MODEL / _ENCODER).exists():
+        raise FileNotFoundError(f"{folder} must be the folder of a model, got the one around it; pass {folder / MODEL}")
     header, arrays = read_contents(folder / _ENCODER, "encoder")
     if header.get("kind") not in ENCODERS:
         raise ValueError(f"{folder} must be of a kind that this version knows, got {header.get('kind')}; upgrade")

@@ -303,6 +303,23 @@ def test_categories_read_alike_in_fit_and_predict(tmp_path):
     assert "column 'zip' has 1 categories that the fit did not know" in done.stderr
 
 
+def test_a_column_of_vectors_is_predicted_with_or_without_its_labels(tmp_path):
+    generator = np.random.default_rng(0)
+    vectors = np.concatenate([generator.normal(size=(30, 4)) + 5, generator.normal(size=(30, 4)) - 5])
+    labels = [("a" if row < 30 else "b") if row % 3 == 0 else None for row in range(60)]
+    frame = polars.DataFrame({"vector": vectors.tolist(), "y": labels})
+    frame.write_parquet(tmp_path / "v.parquet")
+    command = ["label", str(tmp_path / "v.parquet"), "--label-column", "y", "-o", str(tmp_path / "out"), "-q"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    frame.drop("y").write_parquet(tmp_path / "w.parquet")
+    shown = [
+        CliRunner().invoke(app, ["predict", str(tmp_path / "out" / "model"), str(tmp_path / name)]).stdout
+        for name in ("v.parquet", "w.parquet")
+    ]
+    assert shown[0] == shown[1]
+    assert [line.split(",")[1] for line in shown[0].splitlines()[1:]] == ["a"] * 30 + ["b"] * 30
+
+
 def test_a_reader_that_closes_early_ends_it_quietly(wine, tmp_path):
     path, _ = wine
     command = ["label", str(path), "--label-column", "cultivar", "-o", str(tmp_path / "out"), "-q"]

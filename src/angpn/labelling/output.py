@@ -121,6 +121,7 @@ def _save(outcome: Outcome, folder: Path) -> None:
         "kind": outcome.task.rows.kind,
         "text": settings.text,
         "id_column": settings.id_column,
+        "ignored": [*settings.drop, *([settings.label_column] if settings.label_column else [])],
         "state": header,
     }
     folder.mkdir()
@@ -144,7 +145,13 @@ def _like_before(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Row
     """New rows, read as those of the fit were."""
     if str(path) == "-" or Path(path).suffix.lower() in TABLES:
         categories = [column["name"] for column in header["state"].get("columns", ()) if "values" in column]
-        rows = read_rows(path, text=header["text"], id_column=header["id_column"], categorical=categories)
+        rows = read_rows(
+            path,
+            text=header["text"],
+            id_column=header["id_column"],
+            categorical=categories,
+            ignore=header["ignored"],
+        )
     else:
         rows = read_rows(path)
     if rows.kind != header["kind"]:

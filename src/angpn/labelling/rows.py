@@ -42,6 +42,7 @@ def read_rows(
     id_column: str | None = None,
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    ignore: Sequence[str] = (),  # as drop, but they need not be there
 ) -> Rows:
     """Read an input; what it is follows from its name. ``-`` is a CSV on standard input.
 
@@ -54,6 +55,7 @@ def read_rows(
     if str(path) == "-" or (suffix in TABLES and not path.is_dir()):
         as_text = [name for name in (text, label_column, id_column, *categorical) if name is not None]
         frame = _read_table(path, suffix, as_text)
+        frame = frame.drop(name for name in ignore if name in frame.columns)
         return _table_rows(frame, path, text, label_column, id_column, drop)
     for option, value in columns.items():
         if value is not None:

@@ -368,6 +368,7 @@ def reproduce(
                     results_path(output, study.name),
                     workers=workers,
                     cache_folder=output / "embeddings",
+                    others=[results_path(output, name) for name in STUDIES],
                     on_progress=bar.update,
                 )
         everything = {"grid": SMOKE} if smoke else STUDIES

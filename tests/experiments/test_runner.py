@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from angpn.baselines import embedding
-from angpn.experiments import SMOKE, Run, execute, runner
+from angpn.experiments import SMOKE, ResultsFile, Run, execute, runner
 from angpn.experiments.runner import perform
 from angpn.experiments.splits import paper_split
 
@@ -109,3 +109,22 @@ def test_one_worker_and_two_give_the_same_results(tmp_path):
     runs = SMOKE.runs(datasets=["wine"], n_splits=2)
     found = [execute(runs, tmp_path / f"{workers}.jsonl", workers=workers) for workers in (1, 2)]
     assert without_measures(found[0]) == without_measures(found[1])
+
+
+def test_what_another_study_has_done_is_not_done_again(tmp_path):
+    (default,) = SMOKE.runs(datasets=["wine"], n_splits=1, methods=["LogisticRegression"])
+    execute([default], tmp_path / "grid.jsonl", workers=1)
+    spelt_out = default._replace(settings=({"Cs": (10.0, 1.0, 100.0, 1000.0)},))
+    other = default._replace(settings=({"Cs": (1.0,)},))
+    events = []
+    records = execute(
+        [spelt_out, other],
+        tmp_path / "study.jsonl",
+        workers=1,
+        others=[tmp_path / "grid.jsonl", tmp_path / "study.jsonl", tmp_path / "none.jsonl"],
+        on_progress=lambda progress, record: events.append(progress.done),
+    )
+    assert events == [1, 2]
+    assert records[0]["settings"] == [{"Cs": [10.0, 1.0, 100.0, 1000.0]}]
+    assert records[0]["seconds"] == ResultsFile(tmp_path / "grid.jsonl").read()[0]["seconds"]
+    assert records[1]["parameters"]["Cs"] == [1.0]

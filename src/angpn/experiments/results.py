@@ -111,3 +111,19 @@ def outstanding(runs: Iterable[Run], records: Iterable[Record]) -> list[Run]:
     """The runs without a result: none yet, a failure, or one that was made with other parameters."""
     done = {identity(record): record["parameters"] for record in records if record["error"] is None}
     return [run for run in runs if done.get(run_identity(run)) not in run.parameters()]
+
+
+def borrowed(runs: Iterable[Run], records: Iterable[Record]) -> list[Record]:
+    """The results of other studies that answer these runs too: same data, split, method and parameters."""
+    known = {_place(record): record for record in records if record["error"] is None}
+    found = []
+    for run in runs:
+        if len(run.settings) == 1:  # else it is a choice among several, which no single fit answers
+            place = json.dumps([*run[:4], run.parameters()[0]], sort_keys=True)
+            if place in known:
+                found.append({**known[place], "settings": [dict(setting) for setting in run.settings]})
+    return found
+
+
+def _place(record: Record) -> str:
+    return json.dumps([record[name] for name in ("dataset", "rate", "split", "method", "parameters")], sort_keys=True)

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from angpn.baselines import shared_graph
 from angpn.baselines.base import GraphBaseline
 from angpn.datasets import SETS
-from angpn.experiments.results import Record, ResultsFile, of_runs, outstanding
+from angpn.experiments.results import Record, ResultsFile, borrowed, of_runs, outstanding
 from angpn.experiments.splits import paper_split
 from angpn.experiments.studies import Run, plain_parameters
 from angpn.memory import forget_peak, peak_bytes, resident_bytes
@@ -49,9 +49,12 @@ def execute(
     *,
     workers: int | None = None,
     cache_folder: str | os.PathLike[str] | None = None,
+    others: Sequence[str | os.PathLike[str]] = (),
     on_progress: Callable[[Progress, Record | None], None] = lambda progress, record: None,
 ) -> list[Record]:
     """Do the runs that ``path`` has no result of, and return the last result of each.
+
+    What the results files ``others`` have done already, with the same parameters, is taken from there.
 
     Each of the ``workers`` processes, by default one for each core, has one thread: two that spin on the same cores are
     twenty times slower, and results do not depend on the machine. ``cache_folder`` keeps embeddings that do not depend
@@ -59,6 +62,9 @@ def execute(
     """
     workers = workers or os.cpu_count() or 1
     with ResultsFile(path) as results:
+        elsewhere = [record for other in others if Path(other) != results.path for record in ResultsFile(other).read()]
+        for record in borrowed(outstanding(runs, results.read()), elsewhere):
+            results.append(record)
         before = results.read()
         waiting = outstanding(runs, before)
         pace = _Pace(before, workers)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from angpn.experiments.results import Record
 from angpn.experiments.studies import TITLES
@@ -23,8 +24,9 @@ CAPTIONS = {
     ),
     "sensitivity": (
         "Sensitivity",
-        "What a setting changes at 10 % labels, in points of test accuracy against the value used (ringed), mean over "
-        "three splits; one setting varies, the others are the paper's. T = ∞ is Algorithm 1 run to convergence.",
+        "What a setting changes at 10 % labels, in points of test accuracy against the value used (ringed), over "
+        "three splits (k), two (alpha, beta) or one (T); one setting varies, the others are the paper's. T = ∞ is "
+        "Algorithm 1 run to convergence.",
     ),
     "neighbors": (
         "Number of neighbours",
@@ -191,33 +193,31 @@ def time_figure(records: Sequence[Record]) -> Figure:
     for method, (x, y) in points.items():
         mine = method in ours
         axes.plot(x, y, "D" if mine else "o", color=COLOURS[1] if mine else COLOURS[0], markersize=7)
-    _label(axes, points, ours)
     axes.set(xscale="log", xlabel="seconds a fit, median", ylabel="mean test accuracy, %")
     axes.margins(x=0.12, y=0.1)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
+    _label(axes, points, ours)
     return figure
 
 
 def _label(axes: Any, points: Mapping[str, tuple[float, float]], ours: Sequence[str]) -> None:
-    """A name beside each point, above or below where another point is near."""
-    spread = max(y for _, y in points.values()) - min(y for _, y in points.values()) or 1.0
-    taken: list[tuple[float, float]] = []
-    for method, (x, y) in sorted(points.items(), key=lambda item: -item[1][1]):
-        place = np.log10(x), y / spread * 4
-        clash = sum(abs(place[0] - other[0]) < 0.45 and abs(place[1] - other[1]) < 0.13 for other in taken)
-        taken.append(place)
-        offset = (7, -3) if clash % 2 == 0 else (-7, -3)
-        axes.annotate(
-            method,
-            (x, y),
-            offset,
-            textcoords="offset points",
-            ha="left" if clash % 2 == 0 else "right",
-            fontsize=9,
-            color=INK,
-            fontweight="bold" if method in ours else "normal",
-        )
+    """A name beside each point: right, left, above or below, where no other name and no point is in the way."""
+    axes.figure.draw_without_rendering()  # only then is it known where things are
+    taken = [Bbox.from_extents(x - 5, y - 5, x + 5, y + 5) for x, y in axes.transData.transform(list(points.values()))]
+    own = dict(zip(points, taken, strict=True))
+    spots = [((7, 0), "left", "center"), ((-7, 0), "right", "center")]
+    spots += [((0, 7), "center", "bottom"), ((0, -7), "center", "top")]
+    for method, place in sorted(points.items(), key=lambda item: -item[1][1]):
+        name = axes.annotate(method, place, textcoords="offset points", xytext=(0, 0), fontsize=9, color=INK)
+        name.set_fontweight("bold" if method in ours else "normal")
+        for offset, across, along in [*spots, spots[0]]:  # crowded on all sides, the first is as good as any
+            name.xyann = offset
+            name.set(ha=across, va=along)
+            box = name.get_window_extent()
+            if not any(box.overlaps(other) for other in taken if other is not own[method]):
+                break
+        taken.append(box)
 
 
 def _panels(records: Sequence[Record]) -> tuple[Figure, list[tuple[Any, str]]]:

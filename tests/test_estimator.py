@@ -605,14 +605,23 @@ def test_ctrl_c_before_there_are_weights_leaves_things_as_they_were(blobs, monke
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_ctrl_c_ends_a_search(blobs, monkeypatch, n_jobs):
     X, y, _ = blobs
+    done = threading.Event()
     if n_jobs is None:
         interrupt_after(monkeypatch, 3)
     else:
-        main = threading.main_thread().ident
-        threading.Timer(1.0, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        threading.Thread(target=interrupt_until, args=(done, threading.main_thread().ident), daemon=True).start()
     search = GridSearchCV(quick(max_iter=10_000, n_iter_no_change=10_000), {"beta": [0.0, 0.3]}, cv=2, n_jobs=n_jobs)
-    with pytest.raises(KeyboardInterrupt):
-        search.fit(X, y)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            search.fit(X, y)
+    finally:
+        done.set()
+
+
+def interrupt_until(done, thread):
+    """Ctrl-C every other second: one that comes while processes are being started may be lost."""
+    while not done.wait(2.0):
+        signal.pthread_kill(thread, signal.SIGINT)
 
 
 def interrupt_after(monkeypatch, epochs, *, in_the_middle=False):

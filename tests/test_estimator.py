@@ -606,6 +606,7 @@ def test_ctrl_c_before_there_are_weights_leaves_things_as_they_were(blobs, monke
 def test_ctrl_c_ends_a_search(blobs, monkeypatch, n_jobs):
     X, y, _ = blobs
     done = threading.Event()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background may ignore it
     if n_jobs is None:
         interrupt_after(monkeypatch, 3)
     else:
@@ -616,6 +617,7 @@ def test_ctrl_c_ends_a_search(blobs, monkeypatch, n_jobs):
             search.fit(X, y)
     finally:
         done.set()
+        signal.signal(signal.SIGINT, handler)
 
 
 def interrupt_until(done, thread):

@@ -30,6 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from angpn import ANGPNClassifier
+from angpn.committee import fitting
 from angpn.container import read_contents
 from angpn.estimator import _PAPER
 from angpn.network import ANGPN
@@ -45,8 +46,12 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([ANGPNClassifier(max_iter=300, n_iter_no_change=30)], expected_failed_checks=expected_failures)
-def test_the_contract_of_scikit_learn(estimator, check):
+@parametrize_with_checks(
+    [ANGPNClassifier(num_steps=1), ANGPNClassifier(hidden_layer_sizes=(20, 20), max_iter=300, n_iter_no_change=30)],
+    expected_failed_checks=expected_failures,
+)
+def test_the_contract_of_scikit_learn(estimator, check, monkeypatch):
+    monkeypatch.setattr(fitting, "REACHES", ((0.0, 0), (0.5, 2)))  # hundreds of fits: a short search in each
     check(estimator)
 
 
@@ -54,8 +59,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:training did not settle")  # mos
 
 
 def quick(**options):
-    """A classifier that does not take long."""
+    """A network that does not take long."""
     brief = {"max_iter": 20, "learning_rate": 0.05, "random_state": 0, "n_neighbors": 5, "n_candidates": 12}
+    brief |= {"hidden_layer_sizes": (50, 50), "alpha": 0.7, "beta": 0.3}
     return ANGPNClassifier(**brief | options)
 
 
@@ -80,7 +86,8 @@ def digits():
     labelled, _ = train_test_split(np.arange(1500), train_size=0.1, stratify=truth, random_state=0)
     y = np.full(1500, -1)
     y[labelled] = truth[labelled]
-    return ANGPNClassifier(random_state=0).fit(seen, y), seen, y, truth, later, truth_later
+    model = ANGPNClassifier(hidden_layer_sizes=(50, 50), n_neighbors=10, beta=0.3, random_state=0).fit(seen, y)
+    return model, seen, y, truth, later, truth_later
 
 
 def test_digits_are_labelled_and_new_ones_predicted(digits):
@@ -193,7 +200,7 @@ def test_sparse_rows_give_what_dense_ones_give_and_stay_sparse(blobs, monkeypatc
         model = quick(dropout=0.0).fit(kind, y)
         assert_allclose(model.label_distributions_, expected.label_distributions_, rtol=1e-5)
         assert_array_equal(model.predict(kind), model.transduction_)
-        assert scipy.sparse.issparse(model._features)
+        assert scipy.sparse.issparse(model._fitted.rows)
     new = scipy.sparse.csr_array(X[:4] + np.array([0, 0.1, 0, 0, 0]))
     assert_allclose(model.predict_proba(new), expected.predict_proba(new.tocoo().toarray()), rtol=1e-5)
 
@@ -345,9 +352,9 @@ def test_training_that_did_not_settle_is_warned_of(blobs):
 def test_few_rows_lower_the_number_of_neighbours():
     X = np.eye(6)
     with pytest.warns(
-        UserWarning, match="n_neighbors=10 needs 12 rows, got n_samples=6, so n_neighbors is lowered to 4"
+        UserWarning, match="n_neighbors=20 needs 22 rows, got n_samples=6, so n_neighbors is lowered to 4"
     ):
-        model = ANGPNClassifier(max_iter=5).fit(X, [0, 1, 0, 1, -1, -1])
+        model = ANGPNClassifier().fit(X, [0, 1, 0, 1, -1, -1])
     assert model.n_neighbors_ == 4
 
 
@@ -490,7 +497,11 @@ def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
         ({}, {"y": np.arange(80) % 3}, "y must have one row for each row of X, expected 90, got 80"),
         ({}, {"y": None}, "requires y to be passed, but the target y is None"),
         ({}, {"X": np.full((90, 5), np.nan)}, "Input X contains NaN"),
-        ({"metric": "manhattan"}, {}, "metric must be one of 'chord', .*, got 'manhattan'; or pass distances to fit"),
+        (
+            {"metric": "manhattan"},
+            {},
+            "metric must be one of 'auto', 'chord', .*, got 'manhattan'; or pass distances to fit",
+        ),
         ({"device": "cuda:7"}, {}, "device must be one that torch finds on this machine, got 'cuda:7' .* use 'auto'"),
         ({"device": "abacus"}, {}, "device must be one that torch finds on this machine, got 'abacus'"),
         ({"alpha": 1.5}, {}, "alpha must lie strictly between 0 and 1, got 1.5"),
@@ -653,7 +664,9 @@ def test_a_killed_fit_goes_on_and_ends_as_if_nothing_had_happened(blobs, tmp_pat
         from angpn import ANGPNClassifier
         angpn.checkpoint.SECONDS_BETWEEN_SAVES = 0.1
         data = np.load({str(tmp_path / "data.npz")!r})
-        options = dict(max_iter=1500, n_iter_no_change=1500, n_neighbors=5, dropout=0.3)
+        options = dict(
+            hidden_layer_sizes=(50, 50), max_iter=1500, n_iter_no_change=1500, n_neighbors=5, dropout=0.3
+        )
         model = ANGPNClassifier(**options, checkpoint=sys.argv[1], resume=True)
         model.fit(data["X"], data["y"])
         np.save(sys.argv[2], model.label_distributions_)
@@ -670,7 +683,8 @@ def test_a_killed_fit_goes_on_and_ends_as_if_nothing_had_happened(blobs, tmp_pat
     assert not (tmp_path / "out.npy").exists()
     assert 0 < len(state.arrays["epochs"]) < 1500
     subprocess.run(run, check=True)
-    whole = ANGPNClassifier(max_iter=1500, n_iter_no_change=1500, n_neighbors=5, dropout=0.3)
+    options = {"max_iter": 1500, "n_iter_no_change": 1500, "n_neighbors": 5, "dropout": 0.3}
+    whole = ANGPNClassifier(hidden_layer_sizes=(50, 50), **options)
     seed = state.header["seed"]  # random_state=None: the checkpoint remembers what was drawn
 
     class Drawn:

@@ -23,11 +23,13 @@ def fitted():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(60, 5)) + 2 * np.eye(5)[np.arange(60) % 3]
     y = np.where(np.arange(60) < 15, np.arange(60) % 3, -1)
-    options = {"max_iter": 10, "random_state": 0, "n_neighbors": 4}
+    options = {"hidden_layer_sizes": (50, 50), "max_iter": 10, "random_state": 0, "n_neighbors": 4}
     return ANGPNClassifier(**options), X, y
 
 
-@pytest.mark.parametrize("kind", ["dense", "float32", "sparse", "names", "frame", "class_weight", "paper"])
+@pytest.mark.parametrize(
+    "kind", ["dense", "float32", "sparse", "names", "frame", "class_weight", "paper", "committee", "standard"]
+)
 def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     model, X, y = fitted
     model = ANGPNClassifier(**model.get_params())
@@ -46,6 +48,11 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     elif kind == "paper":
         model = ANGPNClassifier.paper(max_iter=10, gamma=0.5, num_steps=None, random_state=0)
         model.set_params(beta=np.float64(0.2), n_neighbors=np.int64(4), tol=-np.inf)
+    elif kind == "committee":
+        model = ANGPNClassifier(n_neighbors=4, random_state=0)
+    elif kind == "standard":
+        X = X * np.geomspace(1, 1000, 5)
+        model = ANGPNClassifier(n_neighbors=4, random_state=0)
     model.fit(X, y)
     model.save(tmp_path / "model")
     torch.manual_seed(0)
@@ -60,6 +67,7 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     assert again.explain(3) == model.explain(3)
     assert_array_equal(again.uncertain(5), model.uncertain(5))
     assert again.classes_.dtype == model.classes_.dtype
+    assert_array_equal(again.validation_transduction_, model.validation_transduction_)
     for name in ("n_iter_", "loss_curve_", "validation_scores_", "best_validation_score_", "n_neighbors_", "coverage_"):
         assert getattr(again, name) == getattr(model, name)
     parameters = model.get_params()

@@ -8,9 +8,10 @@ rescales what it is given.
 """
 
 from angpn.anfp import ANFPResult, solve_anfp
+from angpn.carriers import Carrier
 from angpn.coverage import Coverage, candidate_coverage
 from angpn.distances import nearest_candidates, pairwise_distances
-from angpn.estimator import ANGPNClassifier, Carrier
+from angpn.estimator import ANGPNClassifier
 from angpn.graph import neighbor_graph
 from angpn.layers import ANGPNConv
 from angpn.neighborhood import Neighborhood

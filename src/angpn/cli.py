@@ -111,7 +111,7 @@ def _labelled(about: dict[str, Any]) -> str:
         lines.append(
             f"accuracy: {estimate['accuracy']:.1%} ({estimate['low']:.1%} to {estimate['high']:.1%}), "
             f"{'measured' if estimate['kind'] == 'held out' else 'an estimate'} on {estimate['rows']} "
-            f"{'hidden labels' if estimate['kind'] == 'held out' else 'labels that training stopped by'}"
+            f"{'hidden labels' if estimate['kind'] == 'held out' else 'labels that were held out in turn'}"
         )
     if about["suspects"]:
         lines.append(f"{about['suspects']} of the given labels look wrong: see the report")
@@ -319,13 +319,18 @@ def bench(
 @app.command()
 def reproduce(
     suite: Annotated[
-        str, typer.Option(help="Studies to run, with commas: grid, depth, neighbors, alpha, beta, steps, tuned.")
+        str,
+        typer.Option(
+            help="Studies to run, with commas: grid, depth, neighbors, alpha, beta, steps, graphfree, few, tuned."
+        ),
     ] = "all",
     table: Annotated[int | None, typer.Option(help="Only the grid, and of it the paper's Table 1 or 2.")] = None,
-    datasets: Annotated[str, typer.Option(help="Data sets, with commas.")] = "svhn,cifar10,20news,coraml",
-    rates: Annotated[str, typer.Option(help="Per cent of each class that is labelled, with commas.")] = "10,20,30",
+    datasets: Annotated[str, typer.Option(help="Data sets, with commas.")] = "all",
+    rates: Annotated[
+        str, typer.Option(help="Per cent of each class that is labelled (10, 20, 30), or labels where a study counts.")
+    ] = "all",
     methods: Annotated[str, typer.Option(help="Methods of angpn.baselines, with commas.")] = "all",
-    seeds: Annotated[int, typer.Option(help="Number of random splits, at most 5.", min=1, max=5)] = 5,
+    seeds: Annotated[int | None, typer.Option(help="Number of random splits; the grid has 5.", min=1, max=10)] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="A few small runs on bundled data: does it all work?")] = False,
     workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.", min=1)] = None,
     output: Annotated[
@@ -338,7 +343,7 @@ def reproduce(
     from angpn.experiments import SMOKE, STUDIES, ResultsFile, execute
     from angpn.experiments.results import of_runs
     from angpn.experiments.runner import results_path
-    from angpn.experiments.studies import DATASETS, RATES, TABLE_1, TABLE_2
+    from angpn.experiments.studies import TABLE_1, TABLE_2
 
     output = output or Path("results-smoke" if smoke else "results")
     tables = {None: None, 1: TABLE_1, 2: TABLE_2}
@@ -348,9 +353,10 @@ def reproduce(
     if tables[table] is not None:
         wanted_methods &= set(tables[table] or ())
         suite = "grid"
-    wanted_sets = ["digits", "wine"] if smoke else _chosen("--datasets", datasets, DATASETS)
-    wanted_rates = [int(rate) for rate in _chosen("--rates", rates, [str(rate) for rate in RATES])]
     studies = [SMOKE] if smoke else [STUDIES[name] for name in _chosen("--suite", suite, list(STUDIES))]
+    known = [run for study in (studies if smoke else STUDIES.values()) for run in study.runs()]
+    wanted_sets = _chosen("--datasets", datasets, list(dict.fromkeys(run.dataset for run in known)))
+    wanted_rates = [int(n) for n in _chosen("--rates", rates, [str(n) for n in sorted({run.rate for run in known})])]
     runs = {
         study.name: study.runs(datasets=wanted_sets, rates=wanted_rates, n_splits=seeds, methods=wanted_methods)
         for study in studies
@@ -359,7 +365,8 @@ def reproduce(
         raise typer.BadParameter("no run is in all of these: the studies, data sets, rates and methods asked for")
     errors = Console(stderr=True)
     try:
-        for name in wanted_sets:  # here and not in each worker: a download is made once, and its error is plain
+        # Here and not in each worker: a download is made once, and its error is plain.
+        for name in dict.fromkeys(run.dataset for found in runs.values() for run in found):
             SETS[name].load()
         for study in studies:
             with _StudyBar(study.name, errors) as bar:
@@ -373,7 +380,7 @@ def reproduce(
                 )
         everything = {"grid": SMOKE} if smoke else STUDIES
         records = {
-            name: of_runs(ResultsFile(results_path(output, name)).read(), study.runs(datasets=SETS))
+            name: of_runs(ResultsFile(results_path(output, name)).read(), study.runs())
             for name, study in everything.items()
         }
         from angpn.report.experiments import write_report

@@ -2,9 +2,9 @@
 
 import os
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import scipy.sparse
@@ -18,11 +18,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from angpn.callbacks import CallbackSupportMixin, EpochCallbacks, with_callbacks
+from angpn.carriers import ROWS_AT_ONCE, Carrier, heaviest
 from angpn.checkpoint import Checkpoint
-from angpn.checks import as_sparse_rows, check_choice, check_same_rows, warn
+from angpn.checks import as_sparse_rows, check_alpha, check_choice, check_same_rows, warn
+from angpn.committee.committee import Committee
+from angpn.committee.fitting import Labels, Request, State, best_round, choose
+from angpn.committee.fitting import train as train_committee
+from angpn.committee.members import GraphOptions
+from angpn.committee.search import make_folds
+from angpn.committee.view import Scaling
 from angpn.coverage import Coverage, candidate_coverage
 from angpn.distances import Metric, nearest_candidates, nearest_fitted, neighbors_from_graph
-from angpn.graph import Gamma, Rule
+from angpn.fitted import FittedCommittee, FittedNetwork
+from angpn.graph import Gamma, Rule, check_graph_options
 from angpn.inputs import (
     Array,
     as_array,
@@ -39,19 +47,18 @@ from angpn.inputs import (
     plain_seed,
     prepared_rows,
 )
-from angpn.kernels.sparse import mixing_matrix
 from angpn.labels import UNLABELLED, EncodedLabels, check_enough_classes, encode_labels
 from angpn.neighborhood import Neighborhood
 from angpn.network import ANGPN
 from angpn.persistence import load_model, save_model
 from angpn.progress import EpochBar, count_bar
 from angpn.propagation import Direction
-from angpn.training import Epoch, Training, hold_out, train
-from angpn.unseen import embed_unseen
+from angpn.training import Epoch, Training, check_task, checked_mask, checked_weights, hold_out, train
 
 CANDIDATES_PER_NEIGHBOR = 4
 _WHOLES = ("joblib.", "sklearn.model_selection.", "angpn.labelling.", "angpn.experiments.")
-_ROWS_AT_ONCE = 2000  # of the product of all layers' graphs, which is denser than each
+ALPHA_OF_LAYERS = 0.7
+_MANY_ROUNDS = 20
 
 # A fit may be taken up with other values of these: they change how long it runs, not what an epoch does.
 _HOW_LONG = ("max_iter", "n_iter_no_change", "tol")
@@ -93,13 +100,17 @@ _PAPER: Mapping[str, Any] = {
 }
 
 
-class Carrier(NamedTuple):
-    """A row that helped to label another one, see :meth:`ANGPNClassifier.explain`."""
+class _Task(NamedTuple):
+    """What a fit was asked, checked."""
 
-    row: int
-    weight: float  # its share in what the explained row is made of
-    label: Any  # the label it has itself
-    given: bool  # by the user, not predicted
+    X: Any
+    y: Any
+    labels: EncodedLabels
+    mask: Array | None
+    weights: Array | None
+    distances: Any
+    n_neighbors: int
+    previous: Mapping[str, Any] | None  # the attributes of the last fit, for a warm start
 
 
 class ANGPNClassifier(
@@ -108,57 +119,64 @@ class ANGPNClassifier(
     """Label the unlabelled rows by an Adaptive Neighborhood Graph Propagation Network.
 
     Args:
-        hidden_layer_sizes: width of each hidden propagation layer.
+        hidden_layer_sizes: None for a committee of shallow networks that chooses its own settings by the labels there
+            are, see :mod:`angpn.committee`; or the width of each hidden propagation layer of Eq. (12), for one network
+            that is trained end to end. Parameters marked "layers" are for the latter.
         n_neighbors: k of Eq. (9), about how many neighbours a row has. Lowered, with a warning, where there are fewer
             than k + 2 rows.
         n_candidates: among how many nearest rows a row learns to choose its neighbours; None is 4 k.
-        metric: "chord" (Euclidean between rows of unit length, for text and embeddings), "euclidean" or "sqeuclidean".
-        normalize: scale the rows of X to unit length before all else.
-        normalize_hidden: let the graphs of the hidden layers see rows of unit length.
-        alpha: fraction that a row takes from its neighbours, Eq. (13).
-        beta: weight of the features in the graph, Eq. (8); 0 fixes the graph (NGPN).
+        metric: "chord" (Euclidean between rows of unit length, for text and embeddings), "euclidean" or "sqeuclidean";
+            "auto" is as the labels ask for: the chord, of rows as they are, with standardised columns, or (sparse) with
+            columns weighted by their rarity, or the Euclidean distance with standardised columns (layers: the chord).
+        normalize: scale the rows of X to unit length before all else; has no say where the metric is "auto".
+        normalize_hidden: layers: let the graphs of the hidden layers see rows of unit length.
+        alpha: fraction that a row takes from its neighbours, Eq. (13); "auto" is as the labels ask for (layers: 0.7).
+        beta: weight of the features in the graph, Eq. (8), which for a committee are its predictions; 0 fixes the graph
+            (NGPN).
         gamma: "auto", "local" or a number, see :func:`angpn.neighbor_graph`.
         rule: "simplex" or "printed", see :func:`angpn.neighbor_graph`; "knn", with beta 0, is a plain k-NN graph.
-        num_steps: T of Algorithm 1; None runs it to convergence.
+        num_steps: T of Algorithm 1; None runs it to convergence. For a committee, how often it learns anew from what it
+            believes of the unlabelled rows.
         direction: "directed", "symmetric" or "normalized", see :class:`angpn.ANGPNConv`.
-        graph_gradient: let the gradient flow through the learnt graph.
-        dropout: share of a hidden layer's numbers that an epoch leaves out.
-        learning_rate: of Adam.
-        weight_decay: of Adam.
-        max_iter: epochs at most.
-        n_iter_no_change: stop after so many epochs in which the validation loss did not improve.
-        tol: what counts as an improvement.
-        validation_fraction: of the labels of each class, held out to know when to stop.
+        graph_gradient: layers: let the gradient flow through the learnt graph.
+        dropout: layers: share of a hidden layer's numbers that an epoch leaves out.
+        learning_rate: layers: of Adam.
+        weight_decay: layers: of Adam.
+        max_iter: layers: epochs at most.
+        n_iter_no_change: layers: stop after so many epochs in which the validation loss did not improve.
+        tol: layers: what counts as an improvement.
+        validation_fraction: layers: of the labels of each class, held out to know when to stop.
         class_weight: None, "balanced", or the weight of each class.
-        device: "auto" (CUDA where there is one and X is dense, else the CPU) or what torch takes.
+        device: layers: "auto" (CUDA where there is one and X is dense, else the CPU) or what torch takes.
         random_state: an int gives the same result every time.
-        warm_start: fit again from the weights of the last fit, and with its neighbours if X is the same.
-        checkpoint: a file that a fit keeps about every second, so that it can be taken up again.
-        resume: take up the fit whose ``checkpoint`` this is (perhaps with another ``max_iter``); where there is none,
-            or that of another fit that had ended, begin.
+        warm_start: fit again from the weights (a committee: with the settings) of the last fit.
+        checkpoint: layers: a file that a fit keeps about every second, so that it can be taken up again.
+        resume: layers: take up the fit whose ``checkpoint`` this is (perhaps with another ``max_iter``); where there is
+            none, or that of another fit that had ended, begin.
         verbose: show progress bars.
 
     Attributes:
         classes_: the labels, sorted.
         transduction_: the most probable label of every row of X; for a row whose label was given it may be another one.
         label_distributions_: the probability of each class for every row.
-        n_iter_: how many epochs ran.
-        loss_curve_: the training loss before each one's update.
-        validation_scores_: the accuracy on the held-out labels before each, or None where none were held out.
-        best_validation_score_: that accuracy for the weights kept, or None.
-        best_iter_: the epoch, from 1, whose weights were kept.
-        validation_mask_: the rows whose labels were held out.
-        module_: the network.
+        n_iter_: how many epochs, or rounds of a committee, ran.
+        loss_curve_: the training loss before each epoch's update, or after each round.
+        validation_scores_: the accuracy on held-out labels likewise, or None where none were held out.
+        best_validation_score_: that accuracy for what was kept, or None.
+        best_iter_: the epoch or round, from 1, that was kept.
+        validation_mask_: the rows whose labels were held out; by a committee in turn, so that it learnt from all.
+        validation_transduction_: what was predicted for these while their labels were held out.
+        module_: the network, where there are hidden layers.
+        committee_: the committee, where there are none.
         neighborhood_: each row's candidates and their distances.
-        layer_graphs_: the learnt S of each layer, sparse.
-        graph_: that of the last layer.
-        embedding_: the last hidden layer for every row of X.
-        coverage_: what the restriction to candidates cost, on a sample, or None where every row was a candidate or only
-            a graph of neighbours was given.
+        layer_graphs_: the learnt S of each layer, or of a committee's first and last round, sparse.
+        graph_: the last of them.
+        embedding_: the last hidden layer, or the propagated features, for every row of X.
+        coverage_: what the restriction to candidates cost a network, on a sample; None for a committee, and where every
+            row was a candidate or only a graph of neighbours was given.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
-    It computes in float32 where X is float32, else in float64. Columns should be of like scale: standardise those of a
-    table first.
+    A network computes in float32 where X is float32, else in float64; a committee in float32.
 
     >>> from sklearn.datasets import load_digits
     >>> X, truth = load_digits(n_class=4, return_X_y=True)
@@ -171,14 +189,14 @@ class ANGPNClassifier(
     def __init__(
         self,
         *,
-        hidden_layer_sizes: Sequence[int] = (50, 50),
-        n_neighbors: int = 10,
+        hidden_layer_sizes: Sequence[int] | None = None,
+        n_neighbors: int = 20,
         n_candidates: int | None = None,
-        metric: Metric = "chord",
+        metric: Metric | Literal["auto"] = "auto",
         normalize: bool = True,
         normalize_hidden: bool = True,
-        alpha: float = 0.7,
-        beta: float = 0.3,
+        alpha: float | Literal["auto"] = "auto",
+        beta: float = 0.1,
         gamma: Gamma = "auto",
         rule: Rule = "simplex",
         num_steps: int | None = 2,
@@ -246,13 +264,15 @@ class ANGPNClassifier(
     ) -> Self:
         """Learn from the labelled rows, and label all.
 
-        ``validation_mask`` marks labelled rows whose labels serve only to know when to stop; without it,
-        ``validation_fraction`` of the labels of each class is held out, at least one where a class has more.
+        ``validation_mask`` marks labelled rows whose labels serve only to choose settings, to calibrate and to know
+        when to stop. Without it a committee holds labels out in turn and learns from all in the end (beside a mask of
+        few rows it holds training labels out in turn as well, to judge settings); a network holds out
+        ``validation_fraction`` of the labels of each class, at least one where a class has more.
         ``sample_weight`` says how much each labelled row counts. ``distances`` replaces those that ``metric`` would
         compute: a full matrix, or a sparse graph as KNeighborsTransformer gives.
 
-        Ctrl-C ends training early with the best weights so far and a warning; inside a search it ends the search. A
-        fit that fails leaves the estimator as it was.
+        Ctrl-C ends training early with the best weights (or the last whole round) so far and a warning; inside a search
+        it ends the search. A fit that fails leaves the estimator as it was.
         """
         before = dict(self.__dict__)
         try:
@@ -267,38 +287,59 @@ class ANGPNClassifier(
             raise ValueError(
                 "ANGPNClassifier requires y to be passed, but the target y is None; mark unlabelled rows by -1"
             )
-        previous = dict(self.__dict__) if self.warm_start and "module_" in self.__dict__ else None
+        previous = dict(self.__dict__) if self.warm_start and "_fitted" in self.__dict__ else None
         labels = encode_labels(y)
         self._check_parameters()
         distances = as_distances(distances)
         X = self._checked_features(X, reset=True)
         check_same_rows(len(labels.codes), X.shape[0], "y", "X")
         check_enough_classes(labels)
+        mask = None if validation_mask is None else as_array(validation_mask)
+        weights = None if sample_weight is None else as_weights(sample_weight, labels.codes)
+        n_neighbors = few_enough_neighbors(int(self.n_neighbors), X.shape[0])
+        task = _Task(X, y, labels, mask, weights, distances, n_neighbors, previous)
+        for derived in ("layer_graphs_", "embedding_", "module_", "committee_"):
+            self.__dict__.pop(derived, None)
+        if self.hidden_layer_sizes is None:
+            self._fit_committee(task)
+        else:
+            self._fit_network(task)
+        self.classes_, self._codes, self.n_neighbors_ = labels.classes, labels.codes, n_neighbors
+        self.neighborhood_ = self._fitted.hood
+        self.label_distributions_ = self._fitted.distributions()
+        self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
+        self.validation_transduction_ = self.classes_[self._held_out_codes()]
+        self.n_iter_ = len(self.loss_curve_)
+        return self
+
+    def _fit_network(self, task: "_Task") -> None:
+        """Train a network with hidden layers end to end."""
+        X, labels, mask, weights, previous = task.X, task.labels, task.mask, task.weights, task.previous
+        if previous is not None and "module_" not in previous:
+            previous = None  # a committee has no weights that a network could take over
         check_scales(X)
         features = prepared_rows(X, self.normalize)
         device = find_device(self.device, scipy.sparse.issparse(features))
-        n_neighbors = few_enough_neighbors(int(self.n_neighbors), X.shape[0])
-
-        mask = None if validation_mask is None else as_array(validation_mask)
-        weights = None if sample_weight is None else as_weights(sample_weight, labels.codes)
         problem = {name: getattr(self, name) for name in _PAPER if name not in _HOW_LONG}
         problem |= {
             "hidden_layer_sizes": as_widths(self.hidden_layer_sizes),
             "random_state": plain_seed(self.random_state),
         }
-        problem |= {"X": features, "y": labels.codes, "mask": mask, "weights": weights, "distances": distances}
+        problem |= {"X": features, "y": labels.codes, "mask": mask, "weights": weights, "distances": task.distances}
         if previous is not None:  # a warm start begins, and holds out, as the fit before it left things
             problem |= {"known": previous["_codes"], "held": previous["validation_mask_"]}
         checkpoint = Checkpoint(self.checkpoint, resume=self.resume, problem=problem)
-        seed = checkpoint.seed
-        if seed is None:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._drawn_seed() if checkpoint.seed is None else checkpoint.seed
 
-        same_rows = previous if previous is not None and equal_rows(previous["_features"], features) else None
-        hood = self._neighbors(features, distances, n_neighbors, seed, same_rows)
+        metric: Metric = "chord" if self.metric == "auto" else self.metric
+        same_rows = previous if previous is not None and equal_rows(previous["_fitted"].rows, features) else None
+        if same_rows is not None and task.distances is None and _serves(same_rows, metric, self._count(task)):
+            hood = same_rows["neighborhood_"]
+        else:
+            hood = self._neighbors(features, metric, task, seed)
         if mask is None:
             mask = self._held_out(labels.codes, weights, seed, same_rows)
-        network = self._network(features, labels.classes, n_neighbors, seed, previous).to(device)
+        network = self._network(features, labels.classes, task.n_neighbors, seed, previous).to(device)
         training = train(
             network,
             on_device(features, device),
@@ -315,47 +356,147 @@ class ANGPNClassifier(
             class_names=labels.classes.tolist(),
             random_state=seed,
         )
-        epochs = self._run(training, checkpoint, seed, EpochCallbacks(self, self.max_iter, X, y))
+        epochs = self._run(training, checkpoint, seed, EpochCallbacks(self, self.max_iter, X, task.y))
 
-        self.classes_, self._codes, self.validation_mask_ = labels.classes, labels.codes, mask
-        self._features, self._normalize = features, bool(self.normalize)
-        self._metric = self.metric if distances is None else "precomputed"
-        self.neighborhood_, self.module_, self._seed = hood.to("cpu"), network, seed
-        self.n_neighbors_, self.n_iter_ = n_neighbors, len(epochs)
+        self.module_, self._seed, self.validation_mask_ = network, seed, mask
+        found_by = metric if task.distances is None else "precomputed"
+        self._fitted: FittedNetwork | FittedCommittee = FittedNetwork(
+            network, features, hood.to("cpu"), found_by, bool(self.normalize)
+        )
         self.loss_curve_ = [epoch.loss for epoch in epochs]
         scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
         self.validation_scores_ = scores or None
         best = [epoch.validation_accuracy for epoch in epochs if epoch.is_best]
         self.best_validation_score_ = best[-1] if best else None
         self.best_iter_ = max((epoch.number for epoch in epochs if epoch.is_best), default=len(epochs))
-        for derived in ("layer_graphs_", "embedding_"):
-            self.__dict__.pop(derived, None)
-        with torch.no_grad():
-            probabilities = network.probabilities(on_device(features, device), hood.to(device))
-        self.label_distributions_ = probabilities.cpu().numpy()
-        self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
-        self.coverage_ = self._coverage(distances)
-        return self
+        self.coverage_ = self._coverage(task.distances)
+        self._held_codes: Array | None = None
+
+    def _fit_committee(self, task: "_Task") -> None:
+        """Choose a view and settings by the labels, then train in rounds."""
+        codes, mask, seed = task.labels.codes, task.mask, self._drawn_seed()
+        known = torch.from_numpy(codes)
+        masked = torch.zeros(len(codes), dtype=torch.bool) if mask is None else checked_mask(mask, known)
+        check_task(known, masked, checked_weights(task.weights, known, torch.float64), task.labels.classes.tolist())
+        mask = None if mask is None else masked.numpy()
+        X = prepared_rows(task.X, False)
+        weights = self._with_class_weights(task.weights, task.labels, mask, np.dtype(np.float64))
+        options = GraphOptions(
+            task.n_neighbors, *(plain(getattr(self, name)) for name in ("beta", "gamma", "rule", "direction"))
+        )
+        previous = None if task.previous is None else task.previous.get("committee_")
+        request = Request(
+            views=self._views(X, previous),
+            alpha=None if self.alpha == "auto" else float(self.alpha),
+            options=options,
+            neighbors=lambda rows, metric: self._neighbors(rows, metric, task, seed),
+            given_distances=task.distances is not None,
+            settings=None if previous is None else previous.settings,
+            bar=lambda what, total: count_bar(what, total, enabled=bool(self.verbose)),
+            seed=seed,
+        )
+        counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
+        given = Labels(codes, weights, make_folds(counting, mask, seed), bool(masked.any()))
+        chosen = choose(X, given, request)
+        history = self._rounds(train_committee(chosen, given, request), X, task.y)
+
+        best = best_round(history)
+        kept, view = history[best], chosen.look.view
+        self.committee_, self._seed = kept.committee, seed
+        distributions = kept.beliefs.numpy().astype(X.dtype)
+        found_by = view.metric if task.distances is None else "precomputed"
+        self._fitted = FittedCommittee(self.committee_, view.rows(X), chosen.look.hood, found_by, distributions)
+        held = np.full(len(codes), UNLABELLED, dtype=np.int64)
+        for rows, beliefs in kept.held:
+            held[rows] = beliefs.argmax(dim=1).numpy()
+        self.validation_mask_ = held != UNLABELLED
+        self._held_codes = held[self.validation_mask_]
+        self.loss_curve_ = [state.loss for state in history]
+        self.validation_scores_ = [state.accuracy for state in history] if self.validation_mask_.any() else None
+        self.best_validation_score_ = self.validation_scores_[best] if self.validation_scores_ else None
+        self.best_iter_ = best + 1
+        self.coverage_ = None
+
+    def _rounds(self, training: Iterator[State], X: Any, y: Any) -> list[State]:
+        """The rounds of a committee, told to all who watch."""
+        most = 1 + (_MANY_ROUNDS if self.num_steps is None else int(self.num_steps))
+        callbacks = EpochCallbacks(self, most, X, y)
+        history: list[State] = []
+        try:
+            with count_bar("rounds", most, enabled=bool(self.verbose)) as advance:
+                for state in training:
+                    history.append(state)
+                    advance(1)
+                    said = [found.beliefs.argmax(dim=1) for found in history[-2:]]
+                    settled = self.num_steps is None and len(said) == 2 and torch.equal(*said)
+                    if callbacks.stop_after_epoch() or len(history) == most or settled:
+                        break
+        except KeyboardInterrupt:
+            if not history or _is_part_of_a_whole():
+                raise
+            warn(f"training was interrupted after round {len(history)} and keeps what that one learnt; fit again")
+        callbacks.end()
+        return history
+
+    def _views(self, X: Any, previous: Committee | None) -> list[tuple[Scaling, Metric]]:
+        """The ways to look at the rows among which the labels decide, or the one that they did decide for."""
+        views: list[tuple[Scaling, Metric]]
+        if self.metric != "auto":
+            views = [("unit" if self.normalize else "none", self.metric)]
+        elif scipy.sparse.issparse(X):  # standardising would fill it
+            views = [("unit", "chord"), ("rare", "chord")]
+        else:
+            views = [("unit", "chord"), ("standard", "euclidean"), ("both", "chord")]
+        last = None if previous is None else (previous.view.scaling, previous.view.metric)
+        return [last] if last in views else views
+
+    def _drawn_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _held_out_codes(self) -> Array:
+        """What was predicted for the validation rows while their labels were held out."""
+        if self._held_codes is not None:
+            return self._held_codes
+        return self.label_distributions_[self.validation_mask_].argmax(axis=1)
 
     def _check_parameters(self) -> None:
-        check_choice(self.metric, "metric", ("chord", "euclidean", "sqeuclidean"), "or pass distances to fit")
+        check_choice(self.metric, "metric", ("auto", "chord", "euclidean", "sqeuclidean"), "or pass distances to fit")
+        if self.alpha != "auto":
+            check_alpha(self.alpha)
+        if self.hidden_layer_sizes is None:
+            self._check_committee_parameters()
         if self.max_iter < 1 or self.n_iter_no_change < 1:
             raise ValueError(
                 f"max_iter and n_iter_no_change must be at least 1, got {self.max_iter} and {self.n_iter_no_change}; "
                 "the defaults are 10000 and 100"
             )
         if not isinstance(self.n_neighbors, int | np.integer) or self.n_neighbors < 1:
-            raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}; the default is 10")
+            raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}; the default is 20")
         if self.n_candidates is not None and self.n_candidates < self.n_neighbors + 1:
             raise ValueError(
                 f"n_candidates must be at least n_neighbors + 1 = {self.n_neighbors + 1}, got {self.n_candidates}; "
                 "raise it, or leave it None"
             )
 
+    def _check_committee_parameters(self) -> None:
+        check_graph_options(n_neighbors=1, beta=self.beta, gamma=self.gamma, rule=self.rule)
+        check_choice(self.direction, "direction", get_args(Direction))
+        if self.num_steps is not None and self.num_steps < 0:
+            raise ValueError(f"num_steps must be at least 0, got {self.num_steps}; None runs to convergence")
+        # What a user would miss if it were passed over.
+        for name, nothing in (("checkpoint", (None,)), ("resume", (False,)), ("device", ("auto", "cpu"))):
+            value = str(self.device) if name == "device" else getattr(self, name)
+            if value not in nothing:
+                raise ValueError(
+                    f"{name} is for networks with hidden layers, got {name}={getattr(self, name)!r} with "
+                    "hidden_layer_sizes=None; pass hidden_layer_sizes=(50, 50), or leave it out"
+                )
+
     def _network(
         self, features: Any, classes: Array, n_neighbors: int, seed: int, previous: Mapping[str, Any] | None
     ) -> ANGPN:
         options = {name: plain(getattr(self, name)) for name in _NETWORK_OPTIONS}
+        options["alpha"] = ALPHA_OF_LAYERS if self.alpha == "auto" else options["alpha"]
         with torch.random.fork_rng(devices=[]):  # making layers draws weights, which are drawn again by our own seed
             network = ANGPN(
                 features.shape[1], as_widths(self.hidden_layer_sizes), len(classes), n_neighbors=n_neighbors, **options
@@ -408,25 +549,22 @@ class ANGPNClassifier(
             ensure_min_samples=3 if reset else 1,
         )
 
-    def _neighbors(
-        self, features: Any, distances: Any, n_neighbors: int, seed: int, previous: Mapping[str, Any] | None
-    ) -> Neighborhood:
-        n = features.shape[0]
-        count = self.n_candidates or CANDIDATES_PER_NEIGHBOR * n_neighbors
-        if scipy.sparse.issparse(distances):
-            check_same_rows(distances.shape[0], n, "distances", "X")
-            return neighbors_from_graph(distances, n_neighbors, self.n_candidates, random_state=seed)
-        count = min(count, n - 1)
+    def _count(self, task: "_Task") -> int:
+        """How many candidates a row has, where there are so many rows."""
+        return int(self.n_candidates or CANDIDATES_PER_NEIGHBOR * task.n_neighbors)
+
+    def _neighbors(self, rows: Any, metric: Metric, task: "_Task", seed: int) -> Neighborhood:
+        n, distances = rows.shape[0], task.distances
         if distances is not None:
-            check_same_rows(len(distances), n, "distances", "X")
+            check_same_rows(distances.shape[0], task.X.shape[0], "distances", "X")
+        if scipy.sparse.issparse(distances):
+            return neighbors_from_graph(distances, task.n_neighbors, self.n_candidates, random_state=seed)
+        count = min(self._count(task), n - 1)
+        if distances is not None:
             check_not_negative(distances)
             return nearest_candidates(distances, count, "precomputed", random_state=seed)
-        if previous is not None and previous["_metric"] == self.metric:
-            known = previous["neighborhood_"]
-            if known.n_candidates == count:
-                return known
         with count_bar("neighbours", n, enabled=bool(self.verbose)) as advance:
-            return nearest_candidates(features, count, self.metric, random_state=seed, on_rows=advance)
+            return nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance)
 
     def _held_out(
         self, codes: Array, weights: Array | None, seed: int, previous: Mapping[str, Any] | None
@@ -445,13 +583,15 @@ class ANGPNClassifier(
         return kept | hold_out(torch.from_numpy(free), self.validation_fraction, generator).numpy()
 
     def _with_class_weights(
-        self, weights: Array | None, labels: EncodedLabels, mask: Array, dtype: np.dtype[Any]
+        self, weights: Array | None, labels: EncodedLabels, mask: Array | None, dtype: np.dtype[Any]
     ) -> Array | None:
         """How much each row counts. Balance is that of the training labels: validation labels have no say in it."""
         if self.class_weight is None:
             return None if weights is None else weights.astype(dtype)
         known = labels.codes != UNLABELLED
-        training = known & ~mask if mask.dtype == bool and mask.shape == known.shape else known  # else train refuses it
+        training = known  # a mask that does not fit is refused further on
+        if mask is not None and mask.dtype == bool and mask.shape == known.shape:
+            training = known & ~mask
         seen = np.unique(labels.codes[training])
         of_class = np.ones(len(labels.classes))
         of_class[seen] = compute_class_weight(
@@ -461,13 +601,14 @@ class ANGPNClassifier(
         return np.where(known, weights * of_class[labels.codes], 1.0).astype(dtype)
 
     def _coverage(self, distances: Any) -> Coverage | None:
-        if scipy.sparse.issparse(distances) or self.neighborhood_.n_candidates == self.neighborhood_.n_rows - 1:
+        hood = self._fitted.hood
+        if scipy.sparse.issparse(distances) or hood.n_candidates == hood.n_rows - 1:
             return None
         return candidate_coverage(
             self.module_,
-            self._features,
-            self.neighborhood_,
-            self._metric,
+            self._fitted.rows,
+            self._fitted.hood,
+            self._fitted.metric,
             distances=distances,
             random_state=self._seed,
         )
@@ -492,17 +633,15 @@ class ANGPNClassifier(
         that ``predict(X)`` on the X of ``fit`` is ``transduction_``. Where several fitted rows are equal, one of them
         answers for all.
         """
-        embedded = self._embed(X, distances)
-        with torch.no_grad():
-            return self.module_.perceptron(embedded).softmax(dim=1).cpu().numpy()
+        return self._unseen(X, distances)[1]
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:  # (n, width)
-        """Fit, and the last hidden layer for the rows it was fitted on."""
+        """Fit, and the embedding of the rows it was fitted on."""
         return self.fit(X, y, **fit_params).embedding_
 
     def transform(self, X: Any, *, distances: Any = None) -> Array:  # (r, width)
-        """The last hidden layer for each row: features in which rows of a class lie together."""
-        return self._embed(X, distances).cpu().numpy()
+        """The last hidden layer, or the propagated features: features in which rows of a class lie together."""
+        return self._unseen(X, distances)[0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, distances: Any = None) -> float:
         """Accuracy on the rows whose label is known."""
@@ -517,70 +656,63 @@ class ANGPNClassifier(
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(truth, predicted[known], sample_weight=weight))
 
-    def _embed(self, X: Any, distances: Any) -> Tensor:
+    def _unseen(self, X: Any, distances: Any) -> tuple[Array, Array]:  # (r, width), (r, c)
+        """Embedding and probabilities of rows, new or fitted."""
         check_is_fitted(self)
-        rows = self._checked_features(X, reset=False).astype(self._features.dtype, copy=False)
-        rows = prepared_rows(rows, self._normalize)
-        if scipy.sparse.issparse(self._features):
-            rows = scipy.sparse.csr_array(rows)
-        elif scipy.sparse.issparse(rows):
+        fitted = self._fitted
+        X = self._checked_features(X, reset=False)
+        if scipy.sparse.issparse(X) and not scipy.sparse.issparse(fitted.rows):
             raise ValueError(
                 "X must be dense as it was in fit, got a sparse matrix; call toarray(), or fit on a sparse X"
             )
-        if (self._metric == "precomputed") != (distances is not None):
+        if scipy.sparse.issparse(fitted.rows):
+            X = scipy.sparse.csr_array(X)
+        rows = fitted.scaled(X.astype(fitted.rows.dtype, copy=False))
+        if (fitted.metric == "precomputed") != (distances is not None):
             raise ValueError(
                 "distances from each row to each fitted row must be passed exactly where fit was given distances, got "
                 f"{'none' if distances is None else 'some'}; pass distances= to both or to neither"
             )
         if distances is not None:
-            distances = as_distances(distances)
-            if scipy.sparse.issparse(distances):
-                raise ValueError(
-                    "distances of new rows must be a dense matrix, new rows by fitted rows, got a sparse graph; write "
-                    "it out with toarray() where it holds all distances"
-                )
-            if distances.shape != (rows.shape[0], self._features.shape[0]):
-                raise ValueError(
-                    f"distances must have shape {(rows.shape[0], self._features.shape[0])}, new rows by fitted rows, "
-                    f"got {distances.shape}; pass a column for each fitted row"
-                )
-            check_not_negative(distances)
-        indices, near = nearest_fitted(
-            self._features,
+            distances = self._checked_distances(as_distances(distances), rows.shape[0])
+        near = nearest_fitted(
+            fitted.rows,
             rows if distances is None else distances,
             self.neighborhood_.n_candidates,
-            self._metric,
+            fitted.metric,
             random_state=self._seed,
         )
-        device = self.module_.perceptron.weight.device
-        hood = self.neighborhood_.to(device)
-        return embed_unseen(
-            self.module_,
-            on_device(self._features, device),
-            hood,
-            on_device(rows, device),
-            indices.to(device),
-            near.to(device),
-            match_empty=self._metric == "chord",
-        )
+        return fitted.unseen(rows, *near)
+
+    def _checked_distances(self, distances: Any, n_new: int) -> Any:
+        if scipy.sparse.issparse(distances):
+            raise ValueError(
+                "distances of new rows must be a dense matrix, new rows by fitted rows, got a sparse graph; write it "
+                "out with toarray() where it holds all distances"
+            )
+        expected = n_new, self.neighborhood_.n_rows
+        if distances.shape != expected:
+            raise ValueError(
+                f"distances must have shape {expected}, new rows by fitted rows, got {distances.shape}; pass a column "
+                "for each fitted row"
+            )
+        check_not_negative(distances)
+        return distances
 
     @cached_property
     def embedding_(self) -> Array:  # (n, width)
-        """The last hidden layer for the fitted rows."""
-        if "module_" not in self.__dict__:
-            raise AttributeError("embedding_ is there after fit, got none before it; call fit")
-        device = self.module_.perceptron.weight.device
-        with torch.no_grad():
-            return self.module_.embed(on_device(self._features, device), self.neighborhood_.to(device)).cpu().numpy()
+        """The last hidden layer, or the propagated features, of the fitted rows."""
+        return self._after_fit("embedding_").embedding()
 
     @cached_property
     def layer_graphs_(self) -> list[scipy.sparse.csr_array]:
-        """The learnt S of each layer."""
-        if "module_" not in self.__dict__:
-            raise AttributeError("layer_graphs_ is there after fit, got none before it; call fit")
-        device = self.module_.perceptron.weight.device
-        with torch.no_grad():
-            return self.module_.graph_matrices(on_device(self._features, device), self.neighborhood_.to(device))
+        """The learnt S of each layer, or of the first and the last round."""
+        return self._after_fit("layer_graphs_").graphs()
+
+    def _after_fit(self, name: str) -> FittedNetwork | FittedCommittee:
+        if "_fitted" not in self.__dict__:
+            raise AttributeError(f"{name} is there after fit, got none before it; call fit")
+        return self._fitted
 
     @property
     def graph_(self) -> scipy.sparse.csr_array:
@@ -590,9 +722,10 @@ class ANGPNClassifier(
     def explain(self, i: int, n: int = 10) -> list[Carrier]:
         """The ``n`` rows that carried most to the label of fitted row ``i`` (a position, not an index), heaviest first.
 
-        Each layer mixes a row with its neighbours, P = alpha S + (1 - alpha) I (or the symmetric S); row i of the
-        product of all layers' P says how much of each row has reached row i. What is missing to 1 is the row itself,
-        the rows not listed and, for direction "normalized", the degrees.
+        Each layer, and each hop of a committee's member, mixes a row with its neighbours, P = alpha S + (1 - alpha) I
+        (or the symmetric S); row i of the product of all P, in a committee of the members' mean, says how much of each
+        row has reached row i. What is missing to 1 is the row itself, the rows not listed and, for direction
+        "normalized", the degrees. Where the labels asked for no propagation (alpha 0), no row carried another.
         """
         check_is_fitted(self)
         rows = len(self._codes)
@@ -601,7 +734,7 @@ class ANGPNClassifier(
                 f"i must be a row of the fit, {-rows} to {rows - 1}, got {i}; new rows cannot be explained"
             )
         i %= rows
-        (others,), (weights,) = _heaviest(np.array([i]), n, self._mixing())
+        (others,), (weights,) = heaviest(np.array([i]), n, self._fitted.paths(self.layer_graphs_), rows)
         given = self._codes != UNLABELLED
         names = np.where(given, self.classes_[self._codes], self.transduction_)
         found = [(int(row), float(weight)) for row, weight in zip(others, weights, strict=True) if row >= 0]
@@ -610,15 +743,10 @@ class ANGPNClassifier(
     def carriers(self, n: int = 10) -> tuple[Array, Array]:  # (rows, n) positions, -1 where fewer, and their weights
         """What :meth:`explain` says of every fitted row, as arrays, heaviest first."""
         check_is_fitted(self)
-        blocks = np.array_split(np.arange(len(self._codes)), max(1, len(self._codes) // _ROWS_AT_ONCE))
-        mixing = self._mixing()
-        parts = [_heaviest(block, n, mixing) for block in blocks]
+        blocks = np.array_split(np.arange(len(self._codes)), max(1, len(self._codes) // ROWS_AT_ONCE))
+        paths = self._fitted.paths(self.layer_graphs_)
+        parts = [heaviest(block, n, paths, len(self._codes)) for block in blocks]
         return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
-
-    def _mixing(self) -> list[scipy.sparse.csr_array]:
-        """P of each layer, the last first."""
-        alpha, direction = self.module_.config["alpha"], self.module_.config["direction"]
-        return [mixing_matrix(graph, alpha, direction) for graph in reversed(self.layer_graphs_)]
 
     def uncertain(self, n: int = 10) -> Array:
         """The positions of the ``n`` unlabelled rows most worth labelling next.
@@ -667,20 +795,21 @@ class ANGPNClassifier(
         model = cls(**parameters)
         model.__dict__.update(state)
         try:
-            device = find_device(model.device, scipy.sparse.issparse(model._features))
+            device = find_device(model.device, scipy.sparse.issparse(model._fitted.rows))
         except ValueError:
             device = torch.device("cpu")
-        model.module_.to(device)
+        if "module_" in model.__dict__:
+            model.module_.to(device)
         return model
 
     # scikit-learn's protocols
 
     @property
     def _n_features_out(self) -> int:
-        return self.module_.perceptron.in_features
+        return self._fitted.width
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "module_" in self.__dict__
+        return "_fitted" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -690,24 +819,9 @@ class ANGPNClassifier(
         return tags
 
 
-def _heaviest(rows: Array, n: int, mixing: Sequence[scipy.sparse.csr_array]) -> tuple[Array, Array]:  # (r, n) each
-    """Which other rows have reached each of these through all layers, and how much of them."""
-    reached = scipy.sparse.csr_array(
-        (np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), mixing[0].shape[0])
-    )
-    for matrix in mixing:
-        reached = reached @ matrix
-    entries = reached.tocoo()
-    (places, columns), values = entries.coords, entries.data
-    other = (columns != rows[places]) & (values > 0)
-    places, columns, values = places[other], columns[other], values[other]
-    order = np.lexsort((columns, -values, places))
-    places, columns, values = places[order], columns[order], values[order]
-    rank = np.arange(len(places)) - np.searchsorted(places, places)  # within its row
-    kept = rank < n
-    found, weights = np.full((len(rows), n), -1, dtype=np.int64), np.zeros((len(rows), n))
-    found[places[kept], rank[kept]], weights[places[kept], rank[kept]] = columns[kept], values[kept]
-    return found, weights
+def _serves(previous: Mapping[str, Any], metric: Metric, count: int) -> bool:
+    """Whether the neighbours of the last fit are those of this one."""
+    return previous["_fitted"].metric == metric and previous["neighborhood_"].n_candidates == count
 
 
 def _take_over(network: ANGPN, classes: Array, previous: ANGPN, previous_classes: Array) -> None:

@@ -101,7 +101,7 @@ def train(
     hood = as_neighborhood(distances).to(device)
     check_same_rows(features.shape[0], hood.n_rows, "features", "distances")
     labels = _checked_labels(labels, features.shape[0], network.perceptron.out_features)
-    weights = _checked_weights(sample_weight, labels, dtype)
+    weights = checked_weights(sample_weight, labels, dtype)
     if max_epochs < 1 or patience < 1:
         raise ValueError(
             f"max_epochs and patience must be at least 1, got {max_epochs} and {patience}; "
@@ -115,14 +115,10 @@ def train(
             )
         validation = hold_out(labels, validation_fraction, generator)
     else:
-        validation = _checked_mask(validation_mask, labels)
+        validation = checked_mask(validation_mask, labels)
     training = (labels != UNLABELLED) & ~validation
     names = list(range(network.perceptron.out_features)) if class_names is None else list(class_names)
-    _check_training_labels(labels[training], names)
-    if weights is not None:
-        _check_some_weight(weights[training], "trained")
-        if validation.any():
-            _check_some_weight(weights[validation], "validated")
+    check_task(labels, validation, weights, names)
     if not learning_rate > 0:
         raise ValueError(f"learning_rate must be > 0, got {learning_rate}; the default is 0.005")
     if not validation.any():
@@ -302,7 +298,8 @@ def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
     return labels
 
 
-def _checked_weights(weights: Any, labels: Tensor, dtype: torch.dtype) -> Tensor | None:
+def checked_weights(weights: Any, labels: Tensor, dtype: torch.dtype) -> Tensor | None:  # (n,)
+    """One weight a row, if they can be weights."""
     if weights is None:
         return None
     weights = as_tensor(weights, "sample_weight").cpu().to(dtype)
@@ -315,7 +312,8 @@ def _checked_weights(weights: Any, labels: Tensor, dtype: torch.dtype) -> Tensor
     return weights
 
 
-def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
+def checked_mask(mask: Any, labels: Tensor) -> Tensor:  # (n,) bool
+    """A mask of validation rows, if it marks labelled rows only."""
     mask = as_tensor(mask, "validation_mask")
     if mask.dtype != torch.bool or mask.ndim != 1:
         raise ValueError(
@@ -331,6 +329,16 @@ def _checked_mask(mask: Any, labels: Tensor) -> Tensor:
             "give those rows a label or unmark them"
         )
     return mask
+
+
+def check_task(labels: Tensor, validation: Tensor, weights: Tensor | None, names: list[Any]) -> None:
+    """Whether there is something to learn from, and to judge by where labels are held out."""
+    training = (labels != UNLABELLED) & ~validation
+    _check_training_labels(labels[training], names)
+    if weights is not None:
+        _check_some_weight(weights[training], "trained")
+        if validation.any():
+            _check_some_weight(weights[validation], "validated")
 
 
 def _check_some_weight(weights: Tensor, what: str) -> None:

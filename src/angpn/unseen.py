@@ -38,7 +38,7 @@ def embed_unseen(
 
     With direction "symmetric" or "normalized" the fitted rows are taken to choose a new row as much as it chooses them.
     """
-    same, twin = _twins(features, unseen, indices, distances, match_empty)
+    same, twin = twins(features, unseen, indices, distances, match_empty)
     fitted, hidden = features, unseen
     with torch.no_grad():
         for conv in network.convs:
@@ -55,7 +55,7 @@ def embed_unseen(
     return hidden
 
 
-def _twins(features: Any, unseen: Any, indices: Tensor, distances: Tensor, match_empty: bool) -> tuple[Tensor, Tensor]:
+def twins(features: Any, unseen: Any, indices: Tensor, distances: Tensor, match_empty: bool) -> tuple[Tensor, Tensor]:
     """Which new rows equal a fitted one, and which that is."""
     same = torch.zeros(len(indices), dtype=torch.bool, device=indices.device)
     twin = indices[:, 0].clone()

@@ -4,7 +4,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse
@@ -23,8 +23,6 @@ THUMBNAIL = 64  # pixels
 class Encoder(Protocol):
     """Makes features, and can be written down."""
 
-    classifier_options: ClassVar[Mapping[str, Any]]  # what suits features of this kind
-
     def fit(self, content: Any) -> Any:
         """Learn what is needed from the rows of the fit, and give their features."""
 
@@ -41,8 +39,6 @@ class Encoder(Protocol):
 
 class ImageEncoder:
     """Descriptors of an ImageNet network; on the way it keeps a small picture of each image."""
-
-    classifier_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, *, skip_bad: bool = False, progress: bool = False) -> None:
         self.skip_bad, self.progress = skip_bad, progress
@@ -96,8 +92,6 @@ def thumbnail(image: Array) -> str:
 class TextEncoder:
     """TF-IDF."""
 
-    classifier_options: ClassVar[Mapping[str, Any]] = {}
-
     def __init__(self, features: TextFeatures | None = None) -> None:
         self._features = features or TextFeatures()
 
@@ -121,8 +115,6 @@ class TextEncoder:
 
 class ArrayEncoder:
     """Features as they are; missing numbers take the median of their column where that is asked for."""
-
-    classifier_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, *, impute: bool = False) -> None:
         self.impute = impute

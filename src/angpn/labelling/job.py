@@ -156,8 +156,7 @@ def run(task: Task, *, progress: bool = False) -> Outcome:
         task = task._replace(rows=task.rows._replace(pictures=encoder.thumbnails))
 
     def fitted(y: Array) -> ANGPNClassifier:
-        options = encoder.classifier_options
-        return ANGPNClassifier(random_state=settings.seed, verbose=progress, **options).fit(features, y)
+        return ANGPNClassifier(random_state=settings.seed, verbose=progress).fit(features, y)
 
     estimate = None
     if settings.holdout:
@@ -167,7 +166,7 @@ def run(task: Task, *, progress: bool = False) -> Outcome:
     model = fitted(task.y)
     if estimate is None and model.validation_mask_.any():
         held = model.validation_mask_
-        estimate = _estimate("validation", task.y[held].astype(str), model.transduction_[held].astype(str), model)
+        estimate = _estimate("validation", task.y[held].astype(str), model.validation_transduction_.astype(str), model)
     given = task.given
     shown = np.where(given, np.searchsorted(model.classes_, np.where(given, task.y, model.classes_[0])), 0)
     codes = np.where(given, shown, model.label_distributions_.argmax(axis=1))

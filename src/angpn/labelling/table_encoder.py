@@ -1,7 +1,7 @@
 """A table to features: numbers standardised, categories as a column each."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import polars
@@ -17,9 +17,6 @@ _MOST_CATEGORIES = 50
 
 class TableEncoder:
     """Numbers standardised, categories as a column each; what is missing is filled only where that is asked for."""
-
-    # Columns of a table are quantities of their own: distances between standardised rows say more than angles.
-    classifier_options: ClassVar[Mapping[str, Any]] = {"metric": "euclidean", "normalize": False}
 
     def __init__(self, *, impute: bool = False, categorical: Sequence[str] = ()) -> None:
         self.impute, self.categorical = impute, list(categorical)

@@ -1,0 +1,242 @@
+"""From rows and a few labels to a committee: a view of the rows, settings for its members, and rounds of training."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+from torch import Tensor
+
+from angpn.committee.committee import Committee
+from angpn.committee.members import GraphOptions, Reach, Setting, learnt_graph, propagated
+from angpn.committee.rounds import Problem, Rounds, Student
+from angpn.committee.search import (
+    CANDIDATES,
+    FEW_A_CLASS,
+    FEW_LABELS,
+    MEMBERS,
+    REACHES,
+    SPREADS,
+    Fold,
+    Judge,
+    fewer_labels,
+    first_settings,
+    more_settings,
+    pick_centers,
+)
+from angpn.committee.spread import SpreadSetting
+from angpn.committee.view import Scaling, View
+from angpn.distances import Metric
+from angpn.labels import UNLABELLED
+from angpn.neighborhood import Neighborhood
+
+Array = np.ndarray[Any, Any]
+Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+ROWS_COMPARED = 10_000  # views are compared on so many rows; the search goes on with the best on all
+_FOR_VIEWS = ((0.0, 0), (0.5, 2), (0.8, 5))  # reaches that tell views apart
+_COST_OF_ROUND = 2.0
+STUDENTS = 5  # folds that go through the rounds; the others only judged settings
+
+
+class Request(NamedTuple):
+    """What the user decided; the rest is chosen."""
+
+    views: Sequence[tuple[Scaling, Metric]]
+    alpha: float | None  # None: chosen
+    options: GraphOptions
+    neighbors: Callable[[Any, Metric], Neighborhood]  # of scaled rows
+    given_distances: bool  # then neighbours are those of all rows
+    settings: Sequence[Setting | SpreadSetting] | None  # those of an earlier fit, kept
+    bar: Bar
+    seed: int
+
+
+class Labels(NamedTuple):
+    """The labels, and how they are held out to judge by."""
+
+    codes: Array  # (n,) -1 where unlabelled
+    weights: Array | None  # (n,)
+    folds: Sequence[Fold]
+    masked: bool  # the first fold holds out what the user named
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few to choose by."""
+        known = self.codes[self.codes != UNLABELLED]
+        return not self.folds or (not self.masked and len(known) <= FEW_A_CLASS * len(np.unique(known)))
+
+
+class Look(NamedTuple):
+    """What a view makes of the rows."""
+
+    view: View
+    hood: Neighborhood
+    features: Tensor  # (n, p)
+
+
+class Chosen(NamedTuple):
+    """What the labels decided."""
+
+    look: Look
+    settings: list[Setting | SpreadSetting]
+    candidates: list[Setting | SpreadSetting]  # for another choice after the first round, best first
+
+
+class State(NamedTuple):
+    """Where training is after a round."""
+
+    committee: Committee
+    accuracy: float  # on held-out labels, NaN where there are none
+    likelihood: float  # of them all: its logarithm
+    beliefs: Tensor  # (n, c) calibrated
+    held: list[tuple[Array, Tensor]]  # rows that were held out, and what was believed of them then
+    loss: float  # of the labels it learnt from
+
+
+def best_round(history: Sequence[State]) -> int:
+    """Which round to keep: the last where nothing was held out, else that under which held-out labels are most likely.
+
+    Learning from one's own beliefs may go astray, so each further round must make up for a little.
+    """
+    if np.isnan(history[-1].likelihood):
+        return len(history) - 1
+    return int(np.argmax([state.likelihood - _COST_OF_ROUND * number for number, state in enumerate(history)]))
+
+
+def choose(X: Any, labels: Labels, request: Request) -> Chosen:
+    """The view of the rows and the settings under which held-out labels are most likely.
+
+    Of many rows a part decides, so that the search costs the same however many there are.
+    """
+    labels = labels._replace(folds=fewer_labels(labels.folds, labels.codes, request.seed))
+    if labels.few:
+        spread = FEW_LABELS if request.alpha is None else _spreads(request.alpha)
+        return Chosen(_look(X, _likely_view(X, request), request), list(request.settings or spread), [])
+    rows, sampled = X, labels
+    open_question = request.settings is None or len(request.views) > 1
+    if open_question and X.shape[0] > ROWS_COMPARED and not request.given_distances:
+        rows, sampled = _subsample(X, labels, request.seed)
+    look = _best_look(rows, sampled, request)
+    candidates = list(request.settings or _best_settings(look, sampled, request))
+    if rows is not X:
+        look = _look(X, (look.view.scaling, look.view.metric), request)
+    return Chosen(look, candidates[:MEMBERS], [] if request.settings else candidates[:CANDIDATES])
+
+
+def train(chosen: Chosen, labels: Labels, request: Request) -> Iterator[State]:
+    """A committee after each round, without end.
+
+    With a validation mask the one student that never sees those labels is the committee. Else the committee learns
+    from all labels, beside students that each leave a fold out and so tell how sure it may be.
+    """
+    codes, look = labels.codes, chosen.look
+    labelled = np.flatnonzero(codes != UNLABELLED)
+    masked = labels.masked
+    students = [Student(fold) for fold in labels.folds[: STUDENTS + masked]]
+    final = students[0] if masked else Student(Fold(labelled, labelled[:0]))
+    problem = Problem(
+        look.features,
+        look.hood,
+        request.options,
+        chosen.settings,
+        codes,
+        labels.weights,
+        pick_centers(codes, request.seed),
+        int(codes.max()) + 1,
+        request.seed,
+    )
+    rounds = Rounds(problem, students if masked else [*students, final], chosen.candidates)
+    for number in itertools.count():
+        if number == 1:
+            rounds.elect()
+        calibration, likelihood = next(rounds)
+        members = rounds.settings, list(final.readouts)
+        committee = Committee(look.view, request.options, *members, calibration, final.graph_beliefs)
+        assert final.beliefs is not None
+        training = final.fold.training
+        judged = students[:1] if masked else students
+        held = [(s.fold.held, s.beliefs[s.fold.held]) for s in judged if s.beliefs is not None]
+        right = [beliefs.argmax(dim=1).numpy() == codes[rows] for rows, beliefs in held]
+        accuracy = float(np.concatenate(right).mean()) if right else float("nan")
+        loss = -float(final.beliefs[training, codes[training]].clamp(min=1e-12).log().mean())
+        yield State(committee, accuracy, likelihood, final.beliefs, held, loss)
+
+
+def _best_look(X: Any, labels: Labels, request: Request) -> Look:
+    """Through the view in which held-out labels are most likely."""
+    looks = (_look(X, view, request) for view in request.views)
+    if len(request.views) == 1:
+        return next(looks)
+    reaches = [reach for reach in _reaches(request.alpha) if reach in _FOR_VIEWS] or _reaches(request.alpha)
+
+    def score(look: Look) -> float:
+        judge = _judge(look, labels, reaches, request)
+        judge.score(first_settings(reaches, _spreads(request.alpha)))
+        return judge.best(1)[0].score
+
+    return max(looks, key=score)
+
+
+def _best_settings(look: Look, labels: Labels, request: Request) -> list[Setting | SpreadSetting]:
+    """All settings that were tried, best first."""
+    reaches = _reaches(request.alpha)
+    judge = _judge(look, labels, reaches, request)
+    with request.bar("settings", 2) as advance:
+        judge.score(first_settings(reaches, _spreads(request.alpha)))
+        advance(1)
+        judge.score(more_settings(judge))
+        advance(1)
+    return [found.setting for found in judge.best(len(judge.scores))]
+
+
+def _likely_view(X: Any, request: Request) -> tuple[Scaling, Metric]:
+    """Where no label can be held out to choose by."""
+    if len(request.views) == 1:
+        return request.views[0]
+    scaling = "standard" if _is_table(X) else "unit"
+    return next(view for view in request.views if view[0] == scaling)
+
+
+def _look(X: Any, scaled: tuple[Scaling, Metric], request: Request) -> Look:
+    view = View.of(X, *scaled, request.seed)
+    rows = view.rows(X)
+    return Look(view, request.neighbors(rows, view.metric), view.features(rows))
+
+
+def _is_table(X: Any) -> bool:
+    """Whether columns are of unlike scale, as measurements are and words are not."""
+    if scipy.sparse.issparse(X):
+        return False
+    spread = X.std(axis=0)
+    spread = spread[spread > 0]
+    return bool(len(spread)) and bool(spread.max() > 10 * np.median(spread))
+
+
+def _judge(look: Look, labels: Labels, reaches: Sequence[Reach], request: Request) -> Judge:
+    graph = learnt_graph(look.hood, request.options, None)
+    found = propagated(look.features, graph, request.options.direction, reaches)
+    return Judge(graph, found, labels.folds, labels.codes, labels.weights, pick_centers(labels.codes, request.seed))
+
+
+def _reaches(alpha: float | None) -> list[Reach]:
+    """Those to choose among; with one alpha given, its hops."""
+    if alpha is None:
+        return list(REACHES)
+    return [(alpha, hops) for hops in (1, 2, 3, 5, 10, 20)]
+
+
+def _spreads(alpha: float | None) -> Sequence[SpreadSetting]:
+    return SPREADS if alpha is None else (SpreadSetting(alpha),)
+
+
+def _subsample(X: Any, labels: Labels, seed: int) -> tuple[Any, Labels]:
+    """Fewer rows, with all that the folds speak of."""
+    spoken_of = np.unique(np.concatenate([rows for fold in labels.folds for rows in fold]))
+    others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(X.shape[0]), spoken_of))
+    kept = np.sort(np.concatenate([spoken_of, others[: max(0, ROWS_COMPARED - len(spoken_of))]]))
+    folds = [Fold(*(np.searchsorted(kept, rows) for rows in fold)) for fold in labels.folds]
+    weights = None if labels.weights is None else labels.weights[kept]
+    return X[kept], Labels(labels.codes[kept], weights, folds, labels.masked)

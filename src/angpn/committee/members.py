@@ -1,0 +1,101 @@
+"""A member of the committee: features propagated by Eq. (13) over the learnt graph, hop after hop, and a readout."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from angpn.graph import Gamma, Rule
+from angpn.kernels.sparse import mixing_matrix
+from angpn.layers import ANGPNConv
+from angpn.neighborhood import Neighborhood, sparse_product
+from angpn.propagation import Direction
+
+Reach = tuple[float, int]  # alpha of Eq. (13), and how often it is applied
+
+
+class Setting(NamedTuple):
+    """What distinguishes one member from another."""
+
+    alpha: float  # of Eq. (13); 0 leaves the features as they are
+    hops: int  # how often it is applied
+    width: float | None  # of a radial readout, see Radial.around; None is a linear one
+    C: float  # of its logistic regression: the inverse of the penalty
+
+    @property
+    def reach(self) -> Reach:
+        """The part that decides the features."""
+        return self.alpha, self.hops
+
+
+class GraphOptions(NamedTuple):
+    """How S is learnt and used, see ANGPNConv."""
+
+    n_neighbors: int
+    beta: float
+    gamma: Gamma
+    rule: Rule
+    direction: Direction
+
+
+def learnt_graph(hood: Neighborhood, options: GraphOptions, beliefs: Tensor | None) -> scipy.sparse.csr_array:
+    """S of Eq. (8): from the distances alone, or from these and what is believed of each row's class so far.
+
+    Rows that probably are of one class attract each other by ``beta`` times the probability that they are.
+    """
+    classes = 1 if beliefs is None else beliefs.shape[1]
+    with torch.random.fork_rng(devices=[]):  # a layer draws weights, which are not used here
+        layer = ANGPNConv(
+            classes,
+            1,
+            n_neighbors=options.n_neighbors,
+            beta=0.0 if beliefs is None else options.beta,
+            gamma=options.gamma,
+            rule=options.rule,
+            num_steps=1,
+        )
+    features = torch.zeros(hood.n_rows, 1) if beliefs is None else beliefs.float()
+    return layer.graph_matrix(features, hood)
+
+
+def propagated(
+    features: Tensor,  # (n, p)
+    graph: scipy.sparse.csr_array,
+    direction: Direction,
+    reaches: Iterable[Reach],
+) -> dict[Reach, Tensor]:
+    """Eq. (13) applied again and again: the features for each alpha and number of hops that is asked for."""
+    found: dict[Reach, Tensor] = {}
+    wanted: dict[float, set[int]] = {}
+    for alpha, hops in reaches:
+        wanted.setdefault(alpha, set()).add(hops)
+    for alpha, counts in wanted.items():
+        for number, hopped in enumerate(hop_after_hop(features, graph, alpha, direction, max(counts))):
+            if number in counts:
+                found[alpha, number] = hopped
+    return found
+
+
+def hop_after_hop(
+    features: Tensor, graph: scipy.sparse.csr_array, alpha: float, direction: Direction, hops: int
+) -> Iterable[Tensor]:
+    """The features after 0, 1, ... hops."""
+    yield features
+    if hops == 0:
+        return
+    matrix = hop_matrix(graph, alpha, direction)
+    for _ in range(hops):
+        features = sparse_product(*matrix, features)
+        yield features
+
+
+def hop_matrix(
+    graph: scipy.sparse.csr_array, alpha: float, direction: Direction
+) -> tuple[Tensor, Tensor, Tensor, int]:  # as sparse_product takes it
+    """P = alpha A + (1 - alpha) I of Eq. (13)."""
+    mixing = mixing_matrix(graph, alpha, direction)
+    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (mixing.indptr, mixing.indices))
+    return starts, columns, torch.from_numpy(mixing.data).float(), mixing.shape[1]

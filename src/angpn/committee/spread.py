@@ -1,0 +1,76 @@
+"""The member that reaches all rows: labels propagated by Eq. (2) until they settle, which is Eq. (3).
+
+Where a class has one or two labels, features say little of what the classes are, but the graph still says which rows
+hang together.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from angpn.committee.members import hop_matrix
+from angpn.committee.readout import RULED_OUT
+from angpn.neighborhood import sparse_product
+
+Array = np.ndarray[Any, Any]
+
+MAX_STEPS = 300
+TOL = 1e-4
+MARGIN = 3.0  # of the most probable class over the mean: about as sure as readouts are
+
+
+class SpreadSetting(NamedTuple):
+    """Of the member that propagates labels."""
+
+    alpha: float  # of Eq. (2)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Propagated labels of the fitted rows."""
+
+    scores: Tensor  # (n, c) far below zero for a class that had no label
+
+    @classmethod
+    def of(
+        cls,
+        graph: scipy.sparse.csr_array,
+        rows: Array,
+        codes: Array,
+        weights: Array | None,
+        alpha: float,
+        n_classes: int,
+    ) -> "Spread":
+        """Eq. (2) from the labels of these rows.
+
+        Each class sends out as much as any other: else far from all labels every row would be of the class with the
+        most.
+        """
+        sources = torch.zeros(graph.shape[0], n_classes)
+        sources[rows, codes] = 1.0 if weights is None else torch.from_numpy(weights).float()
+        sources /= sources.sum(dim=0).clamp(min=1e-12)
+        matrix = hop_matrix(graph, 1.0, "normalized")
+        scores = sources
+        for _ in range(MAX_STEPS):
+            before = scores
+            scores = alpha * sparse_product(*matrix, scores) + (1 - alpha) * sources
+            if (scores - before).abs().max() <= TOL * scores.abs().max():
+                break
+        known = np.unique(codes)
+        margin = (scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1)).mean()
+        scaled = torch.full_like(scores, RULED_OUT)
+        scaled[:, known] = MARGIN * scores[:, known] / margin.clamp(min=1e-12)
+        return cls(scaled)
+
+    def log_probabilities(self) -> Tensor:  # (n, c)
+        """Of the fitted rows."""
+        return torch.log_softmax(self.scores, dim=1)
+
+    def unseen(self, weights: scipy.sparse.csr_array) -> Tensor:  # (r, c)
+        """Of new rows that take so much from each fitted row."""
+        received = torch.from_numpy(np.asarray(weights @ self.scores.numpy(), dtype=np.float32))
+        return torch.log_softmax(received, dim=1)

@@ -71,7 +71,7 @@ def test_data_lists_every_set_with_its_source_and_place(tmp_path):
     (tmp_path / "coraml.npz").write_bytes(bytes(2**20))
     result = CliRunner().invoke(app, ["data", "--data-home", str(tmp_path), "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)["sets"]
-    assert set(found) == {"svhn", "cifar10", "20news", "coraml", "digits", "wine", "breast_cancer"}
+    assert set(found) == {"svhn", "cifar10", "20news", "coraml", "digits", "wine", "breast_cancer", "mnist10k"}
     assert found["coraml"]["where"] == str(tmp_path / "coraml.npz")
     assert found["coraml"]["megabytes"] == 1.0
     assert found["svhn"]["where"] == "not fetched"

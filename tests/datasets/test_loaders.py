@@ -19,6 +19,7 @@ from angpn.datasets import (
     load_cifar10,
     load_coraml,
     load_digits,
+    load_mnist10k,
     load_svhn,
     load_wine,
 )
@@ -168,3 +169,17 @@ def test_a_file_with_a_class_missing_or_parts_that_do_not_fit_is_named(tmp_path)
     np.savez(tmp_path / "svhn_features.npz", X=np.ones((9, 2)), y=np.arange(9))
     with pytest.raises(ValueError, match="svhn_features.npz must hold rows of 10 classes, .* got none of class 9"):
         load_svhn(data_home=tmp_path)
+
+
+def test_mnist_is_the_first_thousand_of_each_digit_of_the_file(tmp_path):
+    generator = np.random.default_rng(0)
+    labels = generator.permutation(np.repeat(np.arange(10), 1100))
+    pixels = generator.integers(0, 256, size=(len(labels), 28, 28), dtype=np.uint8)
+    np.savez(tmp_path / "mnist.npz", X_train=pixels, y_train=labels)
+    X, y = load_mnist10k(data_home=tmp_path, return_X_y=True)
+    assert X.shape == (10_000, 784)
+    assert (np.bincount(y) == 1000).all()
+    assert X.min() >= 0
+    assert X.max() <= 1
+    first = np.flatnonzero(labels == 7)[0]
+    np.testing.assert_allclose(X[np.flatnonzero(y == 7)[0]], pixels[first].ravel() / 255, rtol=1e-6)

@@ -37,7 +37,7 @@ def test_a_run_sees_no_test_label_and_scores_on_them_alone(monkeypatch):
 
     monkeypatch.setitem(runner.Run.models.__globals__["METHODS"], "GCN", Spy)
     record = perform(Run("digits", 10, 3, "GCN"))
-    truth = runner._data("digits")[1]
+    truth = runner._data("digits", "paper")[1]
     split = paper_split(truth, 10, 3)
     assert record["error"] is None
     assert_array_equal(seen["y"][split.test], -1)

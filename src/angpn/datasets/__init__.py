@@ -1,4 +1,4 @@
-"""The paper's four data sets from their sources, and three small ones that scikit-learn bundles.
+"""The paper's four data sets from their sources, a part of MNIST, and three small ones that scikit-learn bundles.
 
 Each loader gives a Bunch (data, target, feature_names, target_names, DESCR), or with ``return_X_y`` the first two. It
 looks in ``data_home``, or the folder that the environment variable ``ANGPN_DATA`` names, or a cache folder, and
@@ -14,6 +14,7 @@ from angpn.datasets.loaders import (
     load_cifar10,
     load_coraml,
     load_digits,
+    load_mnist10k,
     load_svhn,
     load_wine,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "load_cifar10",
     "load_coraml",
     "load_digits",
+    "load_mnist10k",
     "load_svhn",
     "load_wine",
 ]

@@ -98,6 +98,24 @@ def load_breast_cancer(*, data_home: DataHome = None, return_X_y: bool = False) 
     return _bundled(load_breast_cancer, sklearn.datasets.load_breast_cancer(), return_X_y)
 
 
+def load_mnist10k(*, data_home: DataHome = None, return_X_y: bool = False) -> Any:
+    """10,000 handwritten digits of MNIST, the first 1,000 of each class, 28 x 28 pixels from 0 to 1.
+
+    From ``mnist.npz`` in the folder, else by scikit-learn from OpenML.
+    """
+    folder = data_folder(data_home)
+    path = folder / "mnist.npz"
+    if path.exists():
+        arrays = read_arrays(path)
+        pixels, labels = arrays["X_train"], arrays["y_train"]
+    else:
+        found = sklearn.datasets.fetch_openml("mnist_784", version=1, as_frame=False, data_home=str(folder))
+        pixels, labels = found.data, found.target.astype(np.int64)
+    rows = np.sort(np.concatenate([np.flatnonzero(labels == label)[:1000] for label in range(10)]))
+    data = np.asarray(pixels[rows], dtype=np.float32).reshape(len(rows), -1) / 255
+    return _bunch(load_mnist10k, data, labels[rows], [str(label) for label in range(10)], None, return_X_y)
+
+
 def _pictures(
     load: Callable[..., Any],
     what: pictures.Pictures,
@@ -185,6 +203,9 @@ SETS: dict[str, DatasetInfo] = {
         "none stated",
     ),
     "coraml": DatasetInfo(load_coraml, (1617, 8329), 7, ("coraml.npz",), "Zhu et al. 2007; by hand", "none stated"),
+    "mnist10k": DatasetInfo(
+        load_mnist10k, (10_000, 784), 10, ("mnist.npz",), "LeCun et al. 1998, by OpenML", "CC BY-SA 3.0"
+    ),
     "digits": DatasetInfo(load_digits, (1797, 64), 10, (), "UCI, bundled with scikit-learn", "CC BY 4.0"),
     "wine": DatasetInfo(load_wine, (178, 13), 3, (), "UCI, bundled with scikit-learn", "CC BY 4.0"),
     "breast_cancer": DatasetInfo(load_breast_cancer, (569, 30), 2, (), "UCI, bundled with scikit-learn", "CC BY 4.0"),

@@ -21,13 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from sklearn.preprocessing import scale
 from threadpoolctl import threadpool_limits
 
 from angpn.baselines import shared_graph
 from angpn.baselines.base import GraphBaseline
 from angpn.datasets import SETS
 from angpn.experiments.results import Record, ResultsFile, borrowed, of_runs, outstanding
-from angpn.experiments.splits import paper_split
+from angpn.experiments.splits import SPLITS, Protocol
 from angpn.experiments.studies import Run, plain_parameters
 from angpn.memory import forget_peak, peak_bytes, resident_bytes
 
@@ -178,19 +179,19 @@ def perform(run: Run, cache_folder: str | os.PathLike[str] | None = None) -> Rec
 
 
 def _measured(run: Run, cache_folder: str | os.PathLike[str] | None) -> Record:
-    X, truth = _data(run.dataset)
-    split = paper_split(truth, run.rate, run.split)
+    X, truth = _data(run.dataset, run.protocol)
+    split = SPLITS[run.protocol](truth, run.rate, run.split)
     y = np.where(split.training | split.validation, truth, -1)
     models = run.models()
     for model in models:  # the first run of a process must not seem to need more than the others
         if isinstance(model, GraphBaseline):
-            _graph(run.dataset, model.n_neighbors)
+            _graph(run.dataset, run.protocol, model.n_neighbors)
     forget_peak()
     before = resident_bytes()
     best: tuple[tuple[float, float], Any] | None = None
     seconds = 0.0
     for model in models:
-        seconds += _fit(model, run.dataset, X, y, split.validation, cache_folder)
+        seconds += _fit(model, run, X, y, split.validation, cache_folder)
         hits = model.transduction_[split.validation] == y[split.validation]
         of_truth = model.label_distributions_[split.validation, np.searchsorted(model.classes_, y[split.validation])]
         score = float(np.mean(hits)), float(np.log(of_truth + 1e-12).mean())
@@ -212,14 +213,12 @@ def _measured(run: Run, cache_folder: str | os.PathLike[str] | None) -> Record:
     return found
 
 
-def _fit(
-    model: Any, dataset: str, X: Any, y: Any, validation: Any, cache_folder: str | os.PathLike[str] | None
-) -> float:
+def _fit(model: Any, run: Run, X: Any, y: Any, validation: Any, cache_folder: str | os.PathLike[str] | None) -> float:
     """Fit, and how long that takes: with its graph and its embedding, also where these were made by a run before."""
-    options: dict[str, Any] = {"validation_mask": validation}
+    options: dict[str, Any] = {"validation_mask": validation if validation.any() else None}
     spared = 0.0
     if isinstance(model, GraphBaseline):
-        options["graph"], spared = _graph(dataset, model.n_neighbors)
+        options["graph"], spared = _graph(run.dataset, run.protocol, model.n_neighbors)
     if "cache_folder" in model.get_params():
         model.set_params(cache_folder=cache_folder)
     start = time.perf_counter()
@@ -228,15 +227,16 @@ def _fit(
 
 
 @cache
-def _data(name: str) -> tuple[Any, Any]:
+def _data(name: str, protocol: Protocol) -> tuple[Any, Any]:
     found = SETS[name].load()
-    return found.data, found.target
+    tables = protocol == "lds" and name in ("wine", "breast_cancer")  # scaled there, for all methods
+    return scale(found.data) if tables else found.data, found.target
 
 
 @cache
-def _graph(name: str, n_neighbors: int) -> tuple[Any, float]:
+def _graph(name: str, protocol: Protocol, n_neighbors: int) -> tuple[Any, float]:
     start = time.perf_counter()
-    return shared_graph(_data(name)[0], n_neighbors), time.perf_counter() - start
+    return shared_graph(_data(name, protocol)[0], n_neighbors), time.perf_counter() - start
 
 
 def _purity(graph: Any, truth: Any) -> float:

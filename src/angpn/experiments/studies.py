@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from angpn.baselines import METHODS
+from angpn.experiments.splits import Protocol
 
 DATASETS = ("svhn", "cifar10", "20news", "coraml")
 # As tables name the sets, in the paper's order.
@@ -16,6 +17,7 @@ TITLES = {
     "digits": "Digits",
     "wine": "Wine",
     "breast_cancer": "Cancer",
+    "mnist10k": "MNIST, 10,000",
 }
 RATES = (10, 20, 30)
 N_SPLITS = 5
@@ -37,6 +39,7 @@ class Run(NamedTuple):
     split: int
     method: str
     settings: tuple[Setting, ...] = ({},)  # what differs from the method's defaults
+    protocol: Protocol = "paper"  # how labels are drawn; "lds" and others count labels where "paper" has per cent
 
     def models(self) -> list[Any]:
         """An unfitted estimator for each setting."""
@@ -63,9 +66,9 @@ class Study(NamedTuple):
     def runs(
         self,
         *,
-        datasets: Collection[str] = DATASETS,
-        rates: Collection[int] = RATES,
-        n_splits: int = N_SPLITS,
+        datasets: Collection[str] | None = None,
+        rates: Collection[int] | None = None,
+        n_splits: int | None = None,
         methods: Collection[str] | None = None,
     ) -> list[Run]:
         """Those of its runs that are asked for, in the order to run them in."""
@@ -73,9 +76,9 @@ class Study(NamedTuple):
             (
                 run
                 for run in self.make()
-                if run.dataset in datasets
-                and run.rate in rates
-                and run.split < n_splits
+                if (datasets is None or run.dataset in datasets)
+                and (rates is None or run.rate in rates)
+                and (n_splits is None or run.split < n_splits)
                 and (methods is None or run.method in methods)
             ),
             key=Run.order,
@@ -88,11 +91,12 @@ def _crossed(
     datasets: Sequence[str] = DATASETS,
     rates: Sequence[int] = (10,),
     n_splits: int = 3,
+    protocol: Protocol = "paper",
 ) -> list[Run]:
     """Every method (with each of its groups of settings) on every set, rate and split."""
     groups = methods if isinstance(methods, Mapping) else {name: [({},)] for name in methods}
     return [
-        Run(dataset, rate, split, method, tuple(settings))
+        Run(dataset, rate, split, method, tuple(settings), protocol)
         for method, choices in groups.items()
         for settings in choices
         for dataset in datasets
@@ -121,7 +125,7 @@ def _one_at_a_time(name: str, values: Sequence[Any]) -> tuple[Setting, ...]:
 # Four settings for each method, the same budget for all; where a method has a graph, its density is among them.
 TUNED: dict[str, tuple[Setting, ...]] = {
     "ANGPN": _product(n_neighbors=(10, 30), alpha=(0.2, 0.5)),
-    "ANGPN-auto": _product(n_neighbors=(10, 30), alpha=(0.3, 0.7)),
+    "ANGPN-auto": _product(n_neighbors=(10, 20), beta=(0.0, 0.1)),
     "NGPN": _product(n_neighbors=(10, 30), alpha=(0.2, 0.5)),
     "ManiReg": _product(n_neighbors=(10, 20), intrinsic=(0.045, 0.45)),
     "LP": _product(n_neighbors=(5, 10, 20, 30)),
@@ -156,6 +160,27 @@ def _depth() -> list[Run]:
     )
 
 
+GRAPH_FREE = ("ANGPN-auto", "ANGPN", "NGPN", "GCN", "LogisticRegression", "SVM", "LabelSpreading")
+FEW = ("ANGPN-auto", "Poisson", "LabelSpreading", "LP", "LogisticRegression")
+
+
+def _graph_free() -> list[Run]:
+    small = _crossed(GRAPH_FREE, datasets=("wine", "breast_cancer"), rates=(10,), n_splits=10, protocol="lds")
+    digits = _crossed(GRAPH_FREE, datasets=("digits",), rates=(50,), n_splits=10, protocol="lds")
+    mnist = ("ANGPN-auto", "LogisticRegression", "LabelSpreading")
+    return [
+        *small,
+        *digits,
+        *_crossed(mnist, datasets=("mnist10k",), rates=(1000, 2000, 3000), n_splits=3, protocol="counted"),
+    ]
+
+
+def _few_labels() -> list[Run]:
+    counts = (1, 2, 3, 5)
+    digits = _crossed(FEW, datasets=("digits",), rates=counts, n_splits=10, protocol="few")
+    return [*digits, *_crossed(FEW, datasets=("mnist10k",), rates=counts, n_splits=3, protocol="few")]
+
+
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
@@ -177,6 +202,12 @@ STUDIES: dict[str, Study] = {
             "Accuracy by T, up to convergence",
             lambda: _crossed({"ANGPN": _each("num_steps", STEPS)}, n_splits=1),  # to convergence takes minutes a fit
         ),
+        Study(
+            "graphfree",
+            "Wine, Cancer, Digits and MNIST as later papers on learning graphs have them",
+            _graph_free,
+        ),
+        Study("few", "One to five labels a class", _few_labels),
         Study(
             "tuned",
             "Settings chosen on the validation labels, four for each method",

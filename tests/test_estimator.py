@@ -47,7 +47,7 @@ def expected_failures(estimator):
 
 @pytest.mark.filterwarnings("ignore")
 @parametrize_with_checks(
-    [ANGPNClassifier(num_steps=1), ANGPNClassifier(hidden_layer_sizes=(20, 20), max_iter=300, n_iter_no_change=30)],
+    [ANGPNClassifier(num_steps=0), ANGPNClassifier(hidden_layer_sizes=(20, 20), max_iter=300, n_iter_no_change=30)],
     expected_failed_checks=expected_failures,
 )
 def test_the_contract_of_scikit_learn(estimator, check, monkeypatch):

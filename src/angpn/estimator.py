@@ -15,6 +15,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from angpn.callbacks import CallbackSupportMixin, EpochCallbacks, with_callbacks
@@ -59,6 +60,7 @@ CANDIDATES_PER_NEIGHBOR = 4
 _WHOLES = ("joblib.", "sklearn.model_selection.", "angpn.labelling.", "angpn.experiments.")
 ALPHA_OF_LAYERS = 0.7
 _MANY_ROUNDS = 20
+_MANY_ROWS = 10_000
 
 # A fit may be taken up with other values of these: they change how long it runs, not what an epoch does.
 _HOW_LONG = ("max_iter", "n_iter_no_change", "tol")
@@ -301,7 +303,9 @@ class ANGPNClassifier(
         for derived in ("layer_graphs_", "embedding_", "module_", "committee_"):
             self.__dict__.pop(derived, None)
         if self.hidden_layer_sizes is None:
-            self._fit_committee(task)
+            # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give.
+            with threadpool_limits(1, "blas" if X.shape[0] > _MANY_ROWS else None):
+                self._fit_committee(task)
         else:
             self._fit_network(task)
         self.classes_, self._codes, self.n_neighbors_ = labels.classes, labels.codes, n_neighbors

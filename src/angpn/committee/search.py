@@ -53,8 +53,8 @@ class Scored(NamedTuple):
 def make_folds(codes: Array, validation: Array | None, seed: int) -> list[Fold]:
     """How labels are held out to judge by: those of ``validation`` first, then others in turn until there are enough.
 
-    The only label of a class is never held out. Few labels are held out in several ways, since a judgement by ten
-    labels is chance; but where a few were set apart, those who learn from even fewer would be poor judges.
+    The only label of a class is never held out. Where a few were set apart and few are left, those who learn from even
+    fewer would be poor judges.
     """
     labelled = np.flatnonzero(codes != UNLABELLED)
     folds = []
@@ -75,18 +75,14 @@ def _in_turn(labelled: Array, codes: Array, seed: int) -> list[Fold]:
     if len(free) > 3 * _ENOUGH_HELD_OUT:
         n_folds = int(np.ceil(len(free) / _ENOUGH_HELD_OUT))
     generator = np.random.default_rng(seed)
-    folds = []
-    for _ in range(2 if len(free) <= 60 else 1):
-        place = np.zeros(len(codes), dtype=np.int64)
-        start = 0
-        for code in np.unique(codes[free]):
-            rows = generator.permutation(free[codes[free] == code])
-            place[rows] = (start + np.arange(len(rows))) % min(n_folds, len(rows))
-            start += len(rows)
-        for number in range(n_folds):
-            held = free[place[free] == number]
-            if len(held):
-                folds.append(Fold(np.setdiff1d(labelled, held), held))
+    place = np.zeros(len(codes), dtype=np.int64)
+    start = 0
+    for code in np.unique(codes[free]):
+        rows = generator.permutation(free[codes[free] == code])
+        place[rows] = (start + np.arange(len(rows))) % min(n_folds, len(rows))
+        start += len(rows)
+    held_out = (free[place[free] == number] for number in range(n_folds))
+    folds = [Fold(np.setdiff1d(labelled, held), held) for held in held_out if len(held)]
     return folds[:1] if len(free) > 3 * _ENOUGH_HELD_OUT else folds
 
 

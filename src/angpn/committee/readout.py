@@ -77,7 +77,7 @@ def fit_linear(
         bias = torch.full((n_classes,), RULED_OUT)
         bias[codes[0]] = 0.0
         return torch.zeros(inputs.shape[1], n_classes), bias
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(all="ignore"):  # BLAS leaves flags of lanes that nothing reads
         warnings.simplefilter("ignore", ConvergenceWarning)  # a readout near its optimum serves as well
         model = LogisticRegression(C=C, max_iter=_MAX_ITER, tol=_TOL).fit(inputs.numpy(), codes, weights)
     weight, bias = torch.from_numpy(model.coef_).float(), torch.from_numpy(model.intercept_).float()

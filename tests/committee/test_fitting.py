@@ -8,10 +8,10 @@ from numpy.testing import assert_array_equal
 from torch.testing import assert_close
 
 from angpn import nearest_candidates
-from angpn.committee import fitting, search
+from angpn.committee import fitting
 from angpn.committee.fitting import STUDENTS, Chosen, Labels, Look, Request, State, best_round, choose, train
 from angpn.committee.members import GraphOptions, Setting
-from angpn.committee.search import CANDIDATES, FEW_LABELS, MEMBERS, make_folds
+from angpn.committee.search import CANDIDATES, FEW_LABELS, FEW_LABELS_OF_TABLE, MEMBERS, make_folds
 from angpn.committee.spread import SpreadSetting
 from angpn.committee.view import View
 
@@ -82,11 +82,14 @@ def test_of_many_rows_some_compare_the_views_and_all_are_then_seen(monkeypatch):
     assert found.look.hood.n_rows == len(found.look.features) == 120
 
 
-@pytest.mark.parametrize(("make", "scaling"), [(table, "standard"), (lambda: table()[:, :3], "unit")])
-def test_where_nothing_can_be_held_out_columns_of_unlike_scale_are_standardised(make, scaling):
+@pytest.mark.parametrize(
+    ("make", "scaling", "settings"),
+    [(table, "standard", FEW_LABELS_OF_TABLE), (lambda: table()[:, :3], "unit", FEW_LABELS)],
+)
+def test_where_nothing_can_be_held_out_columns_of_unlike_scale_are_standardised(make, scaling, settings):
     found = choose(make(), ONE_EACH, request())
     assert found.look.view.scaling == scaling
-    assert found.settings == list(FEW_LABELS)
+    assert found.settings == list(settings)
     assert found.candidates == []
 
 
@@ -164,12 +167,12 @@ def test_with_validation_rows_the_one_that_never_saw_their_labels_is_the_committ
     assert_array_equal(state.held[0][0], np.flatnonzero(VALIDATION))
 
 
-def test_students_beside_validation_rows_learn_from_fewer_labels_and_never_from_theirs(learners, monkeypatch):
-    monkeypatch.setattr(search, "_ENOUGH_TO_HOLD_OUT", 10)
-    state = next(begun(VALIDATION))
+def test_students_beside_validation_rows_learn_from_fewer_labels_and_never_from_theirs(learners):
+    apart = VALIDATION & (np.cumsum(VALIDATION) <= 6)
+    state = next(begun(apart))
     final, *students = learners
     assert students
-    assert_array_equal(final.fold.training, np.flatnonzero(LABELLED & ~VALIDATION))
+    assert_array_equal(final.fold.training, np.flatnonzero(LABELLED & ~apart))
     assert_close(state.beliefs, final.beliefs)
     for student in students:
         assert set(student.fold.training) < set(final.fold.training)
@@ -201,22 +204,29 @@ def test_a_committee_is_what_the_last_round_believed_in():
     assert len(second.committee.settings) == len(second.committee.readouts) == 3
 
 
-def test_few_labels_of_each_class_choose_nothing_unless_others_were_set_apart():
+def test_few_labels_of_each_class_choose_nothing():
     codes = np.where(np.arange(120) < 15, TRUTH, -1)
-    few = Labels(codes, None, make_folds(codes, None, 0), False)
-    found = choose(directions(), few, request([UNIT]))
+    found = choose(directions(), Labels(codes, None, make_folds(codes, None, 0), False), request([UNIT]))
     assert (found.settings, found.candidates) == (list(FEW_LABELS), [])
-    apart = np.arange(120) < 9
-    asked = Labels(codes, None, make_folds(codes, apart, 0), True)
-    assert choose(directions(), asked, request([UNIT])).candidates
+    codes = np.where(np.arange(120) < 18, TRUTH, -1)
+    assert choose(directions(), Labels(codes, None, make_folds(codes, None, 0), False), request([UNIT])).candidates
 
 
-def after(*likelihoods):
-    return [State(None, 0.5, likelihood, None, [], 0.0) for likelihood in likelihoods]
+def after(*likelihoods, n_judged):
+    return [State(None, 0.5, likelihood, n_judged, None, [], 0.0) for likelihood in likelihoods]
 
 
-def test_a_further_round_is_kept_only_where_held_out_labels_are_clearly_likelier():
-    assert best_round(after(-30.0, -29.0, -28.5)) == 0
-    assert best_round(after(-30.0, -20.0, -19.0)) == 1
-    assert best_round(after(-30.0, -20.0, -10.0)) == 2
-    assert best_round(after(np.nan, np.nan)) == 1
+def test_while_few_labels_judge_a_further_round_must_make_them_clearly_likelier():
+    assert best_round(after(-30.0, -29.0, -28.5, n_judged=20)) == 0
+    assert best_round(after(-30.0, -20.0, -19.0, n_judged=20)) == 1
+    assert best_round(after(-30.0, -20.0, -10.0, n_judged=20)) == 2
+
+
+def test_where_many_labels_judge_a_further_round_is_kept_unless_it_makes_them_clearly_less_likely():
+    assert best_round(after(-30.0, -31.0, -32.0, n_judged=500)) == 2
+    assert best_round(after(-30.0, -31.0, -39.0, n_judged=500)) == 1
+    assert best_round(after(-30.0, -40.0, -50.0, n_judged=500)) == 0
+
+
+def test_where_no_label_judges_the_last_round_is_kept():
+    assert best_round(after(0.0, 0.0, n_judged=0)) == 1

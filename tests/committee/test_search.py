@@ -69,10 +69,10 @@ def test_very_many_labels_are_held_out_once():
     assert len(fold.training) == 1900 - len(fold.held)
 
 
-def test_where_labels_are_few_validation_rows_are_the_one_fold_and_are_not_learnt_from():
+def test_where_few_others_are_left_validation_rows_are_the_one_fold_and_are_not_learnt_from():
     codes = some_codes(5, 5, 1)
-    validation = np.zeros(len(codes), dtype=bool)
-    validation[np.flatnonzero(codes != -1)[::3]] = True
+    validation = codes != -1
+    validation[np.flatnonzero(codes != -1)[::3]] = False
     (fold,) = make_folds(codes, validation, 0)
     assert_array_equal(fold.held, np.flatnonzero(validation))
     assert_array_equal(fold.training, np.flatnonzero((codes != -1) & ~validation))
@@ -97,9 +97,11 @@ def test_beside_few_validation_rows_the_other_labels_are_held_out_in_turn():
     assert_array_equal(np.sort(held), first.training[codes[first.training] != 2])
 
 
-@pytest.mark.parametrize(("masked", "left", "alone"), [(399, 100, False), (400, 100, True), (399, 99, True)])
-def test_validation_rows_judge_alone_where_they_are_enough_or_few_labels_are_left(masked, left, alone):
-    codes = some_codes(200, masked + left - 200)
+@pytest.mark.parametrize(
+    ("masked", "left", "alone"), [(399, 500, False), (400, 500, True), (99, 100, False), (100, 100, True)]
+)
+def test_validation_rows_judge_alone_where_they_are_enough_or_no_fewer_than_the_others(masked, left, alone):
+    codes = some_codes(100, masked + left - 100)
     assert (len(make_folds(codes, some_masked(codes, masked), 0)) == 1) == alone
 
 

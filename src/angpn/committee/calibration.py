@@ -29,11 +29,10 @@ class Calibration(NamedTuple):
     @classmethod
     def by(cls, log_probabilities: Tensor, truth: Array, weights: Array | None) -> tuple["Calibration", float]:
         """Under which these held-out labels are most likely, and the mean logarithm of how likely they are."""
-        n_classes = log_probabilities.shape[1]
         temperature = best_temperature(log_probabilities, truth, weights)[0]
         shift = temperature * _best_shift(log_probabilities / temperature, truth, weights)
-        # Platt's correction: settings and shift were chosen by these labels too, which flatters them.
-        doubt = n_classes / (n_classes + (len(truth) if weights is None else float(weights.sum())))
+        # After Platt: where all of a few labels are said right, the next one need not be.
+        doubt = 1 / (1 + (len(truth) if weights is None else float(weights.sum())))
         temperature, likelihood = best_temperature(log_probabilities + shift, truth, weights, doubt)
         return cls(temperature, shift), likelihood
 

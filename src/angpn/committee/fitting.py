@@ -11,11 +11,12 @@ from torch import Tensor
 
 from angpn.committee.committee import Committee
 from angpn.committee.members import GraphOptions, Reach, Setting, learnt_graph, propagated
-from angpn.committee.rounds import Problem, Rounds, Student
+from angpn.committee.rounds import ENOUGH_JUDGED, Problem, Rounds, Student
 from angpn.committee.search import (
     CANDIDATES,
     FEW_A_CLASS,
     FEW_LABELS,
+    FEW_LABELS_OF_TABLE,
     MEMBERS,
     REACHES,
     SPREADS,
@@ -37,6 +38,8 @@ Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 ROWS_COMPARED = 10_000  # views are compared on so many rows; the search goes on with the best on all
 _FOR_VIEWS = ((0.0, 0), (0.5, 2), (0.8, 5))  # reaches that tell views apart
+# A further round nearly always serves; while few labels judge, it must show that it does. In units of log-likelihood.
+_WORTH_OF_ROUND = 3.0
 _COST_OF_ROUND = 2.0
 STUDENTS = 5  # folds that go through the rounds; the others only judged settings
 
@@ -66,7 +69,7 @@ class Labels(NamedTuple):
     def few(self) -> bool:
         """Whether there are too few to choose by."""
         known = self.codes[self.codes != UNLABELLED]
-        return not self.folds or (not self.masked and len(known) <= FEW_A_CLASS * len(np.unique(known)))
+        return not self.folds or len(known) <= FEW_A_CLASS * len(np.unique(known))
 
 
 class Look(NamedTuple):
@@ -91,6 +94,7 @@ class State(NamedTuple):
     committee: Committee
     accuracy: float  # on held-out labels, NaN where there are none
     likelihood: float  # of them all: its logarithm
+    n_judged: int  # how many they are
     beliefs: Tensor  # (n, c) calibrated
     held: list[tuple[Array, Tensor]]  # rows that were held out, and what was believed of them then
     loss: float  # of the labels it learnt from
@@ -99,11 +103,12 @@ class State(NamedTuple):
 def best_round(history: Sequence[State]) -> int:
     """Which round to keep: the last where nothing was held out, else that under which held-out labels are most likely.
 
-    Learning from one's own beliefs may go astray, so each further round must make up for a little.
+    Learning from one's own beliefs may go astray, so rounds are compared; but a difference of a few units is chance.
     """
-    if np.isnan(history[-1].likelihood):
+    if not history[-1].n_judged:
         return len(history) - 1
-    return int(np.argmax([state.likelihood - _COST_OF_ROUND * number for number, state in enumerate(history)]))
+    worth = _WORTH_OF_ROUND if history[-1].n_judged >= ENOUGH_JUDGED else -_COST_OF_ROUND
+    return int(np.argmax([state.likelihood + worth * number for number, state in enumerate(history)]))
 
 
 def choose(X: Any, labels: Labels, request: Request) -> Chosen:
@@ -113,8 +118,9 @@ def choose(X: Any, labels: Labels, request: Request) -> Chosen:
     """
     labels = labels._replace(folds=fewer_labels(labels.folds, labels.codes, request.seed))
     if labels.few:
-        spread = FEW_LABELS if request.alpha is None else _spreads(request.alpha)
-        return Chosen(_look(X, _likely_view(X, request), request), list(request.settings or spread), [])
+        table = _is_table(X)
+        settings = request.settings or _few_settings(request.alpha, table)
+        return Chosen(_look(X, _likely_view(request.views, table), request), list(settings), [])
     rows, sampled = X, labels
     open_question = request.settings is None or len(request.views) > 1
     if open_question and X.shape[0] > ROWS_COMPARED and not request.given_distances:
@@ -152,7 +158,7 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Iterator[State]:
     for number in itertools.count():
         if number == 1:
             rounds.elect()
-        calibration, likelihood = next(rounds)
+        calibration, likelihood, n_judged = next(rounds)
         members = rounds.settings, list(final.readouts)
         committee = Committee(look.view, request.options, *members, calibration, final.graph_beliefs)
         assert final.beliefs is not None
@@ -162,7 +168,7 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Iterator[State]:
         right = [beliefs.argmax(dim=1).numpy() == codes[rows] for rows, beliefs in held]
         accuracy = float(np.concatenate(right).mean()) if right else float("nan")
         loss = -float(final.beliefs[training, codes[training]].clamp(min=1e-12).log().mean())
-        yield State(committee, accuracy, likelihood, final.beliefs, held, loss)
+        yield State(committee, accuracy, likelihood, n_judged, final.beliefs, held, loss)
 
 
 def _best_look(X: Any, labels: Labels, request: Request) -> Look:
@@ -192,12 +198,16 @@ def _best_settings(look: Look, labels: Labels, request: Request) -> list[Setting
     return [found.setting for found in judge.best(len(judge.scores))]
 
 
-def _likely_view(X: Any, request: Request) -> tuple[Scaling, Metric]:
+def _likely_view(views: Sequence[tuple[Scaling, Metric]], table: bool) -> tuple[Scaling, Metric]:
     """Where no label can be held out to choose by."""
-    if len(request.views) == 1:
-        return request.views[0]
-    scaling = "standard" if _is_table(X) else "unit"
-    return next(view for view in request.views if view[0] == scaling)
+    likely = "standard" if table else "unit"
+    return next((view for view in views if view[0] == likely), views[0])
+
+
+def _few_settings(alpha: float | None, table: bool) -> Sequence[Setting | SpreadSetting]:
+    if alpha is not None:
+        return _spreads(alpha)
+    return FEW_LABELS_OF_TABLE if table else FEW_LABELS
 
 
 def _look(X: Any, scaled: tuple[Scaling, Metric], request: Request) -> Look:

@@ -27,7 +27,7 @@ SURE = 0.8  # a row teaches the others when its class is at least so probable
 _TAUGHT_AT_MOST = 20_000  # rows that a readout learns from beside the labelled ones
 _ENOUGH_TO_ELECT = 2000  # of them to judge a setting by
 _JUDGES = 3  # students that judge
-_ENOUGH_JUDGED = 100  # labels; fewer would elect by chance
+ENOUGH_JUDGED = 100  # labels; fewer would elect by chance
 
 
 class Problem(NamedTuple):
@@ -84,15 +84,15 @@ class Rounds:
         # What members see while nothing is believed yet, the same for all.
         self._first = self._seen(None, [*candidates, *self.settings])
 
-    def __next__(self) -> tuple[Calibration, float]:
-        """One more round: how it is calibrated, and the log-likelihood of held-out labels (NaN without any)."""
+    def __next__(self) -> tuple[Calibration, float, int]:
+        """One more round: its calibration, the log-likelihood of held-out labels, and how many these are."""
         opinions = [self._teach(student) for student in self._students]
-        calibration, likelihood = self._calibration(opinions)
+        calibration, likelihood, n_judged = self._calibration(opinions)
         for student, opinion in zip(self._students, opinions, strict=True):
             student.beliefs = calibration(opinion)
-        return calibration, likelihood
+        return calibration, likelihood, n_judged
 
-    def _calibration(self, opinions: Sequence[Tensor]) -> tuple[Calibration, float]:
+    def _calibration(self, opinions: Sequence[Tensor]) -> tuple[Calibration, float, int]:
         """By the labels that students did not see; a class that a student did not learn is not held against it."""
         problem = self._problem
         said, judged = [], []
@@ -103,9 +103,9 @@ class Rounds:
             judged.append(rows)
         rows = np.concatenate(judged)
         if not len(rows):
-            return Calibration.unknown(problem.n_classes), float("nan")
+            return Calibration.unknown(problem.n_classes), 0.0, 0
         calibration, mean = Calibration.by(torch.cat(said), problem.codes[rows], _part(problem.weights, rows))
-        return calibration, mean * len(rows)
+        return calibration, mean * len(rows), len(rows)
 
     def elect(self) -> None:
         """Choose the members anew by the held-out labels: the settings that serve few labels may not serve many.
@@ -114,7 +114,7 @@ class Rounds:
         """
         judges = [student for student in self._students if len(student.fold.held)][:_JUDGES]
         rows = np.concatenate([student.fold.held for student in judges] or [np.array([], dtype=np.int64)])
-        if len(rows) < _ENOUGH_JUDGED or not self._candidates:
+        if len(rows) < ENOUGH_JUDGED or not self._candidates:
             return
         truth, weights = self._problem.codes[rows], _part(self._problem.weights, rows)
         lessons = [self._lesson(student, _ENOUGH_TO_ELECT) for student in judges]

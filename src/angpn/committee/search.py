@@ -22,9 +22,11 @@ REACHES: tuple[Reach, ...] = ((0.0, 0), (0.2, 1), (0.2, 3), (0.5, 2), (0.5, 5), 
 FIRST_READOUTS = ((None, 10.0), (1.0, 100.0))
 MORE_READOUTS = ((None, 1.0), (None, 100.0), (3.0, 100.0))
 SPREADS = (SpreadSetting(0.9), SpreadSetting(0.97))
-# So few labels a class must reach far, and cannot choose.
+# So few labels a class must reach far, and cannot choose. The graph alone decides, except that in a table, where a
+# column is a measurement, a linear readout of a few labels is worth as much.
 FEW_A_CLASS = 5
-FEW_LABELS = (SpreadSetting(0.97), Setting(0.9, 20, None, 10.0))
+FEW_LABELS = (SpreadSetting(0.97), SpreadSetting(0.99))
+FEW_LABELS_OF_TABLE = (SpreadSetting(0.97), Setting(0.9, 20, None, 10.0))
 REACHES_KEPT = 4
 MEMBERS = 5
 CANDIDATES = 15
@@ -33,7 +35,6 @@ _WORTH_OF_DOUBLING = 0.5  # the hops; in units of log-likelihood
 _DOUBLINGS_OF_SPREAD = 4.4  # as if by 20 hops
 _LABELS_AT_MOST = 2000  # more say nothing new about settings
 _ENOUGH_HELD_OUT = 400
-_ENOUGH_TO_HOLD_OUT = 100
 
 
 class Fold(NamedTuple):
@@ -53,7 +54,7 @@ class Scored(NamedTuple):
 def make_folds(codes: Array, validation: Array | None, seed: int) -> list[Fold]:
     """How labels are held out to judge by: those of ``validation`` first, then others in turn until there are enough.
 
-    The only label of a class is never held out. Where a few were set apart and few are left, those who learn from even
+    The only label of a class is never held out. Where more were set apart than are left, those who learn from even
     fewer would be poor judges.
     """
     labelled = np.flatnonzero(codes != UNLABELLED)
@@ -61,7 +62,7 @@ def make_folds(codes: Array, validation: Array | None, seed: int) -> list[Fold]:
     if validation is not None and validation.any():
         labelled, held = labelled[~validation[labelled]], np.flatnonzero(validation)
         folds = [Fold(labelled, held)]
-        if len(held) >= _ENOUGH_HELD_OUT or len(labelled) < _ENOUGH_TO_HOLD_OUT:
+        if len(held) >= min(_ENOUGH_HELD_OUT, len(labelled)):
             return folds
     return folds + _in_turn(labelled, codes, seed)
 

@@ -44,7 +44,7 @@ def test_gradients_of_the_affinities(hood, features):
 
 def test_another_dtype(hood):
     assert hood.to(torch.float32).distances.dtype == torch.float32
-    assert hood.to(torch.float32).indices.dtype == torch.int64
+    assert hood.to(torch.float32).indices.dtype == torch.int32
 
 
 LISTS = torch.tensor([[1, 2], [0, 2], [0, 1]])
@@ -61,8 +61,8 @@ FAR = torch.tensor([[1.0, 2.0]] * 3)
         (LISTS, FAR[:, :1], r"two \(n, m\) tensors with m >= 1, got shapes \(3, 2\) and \(3, 1\)"),
         (LISTS, torch.full((3, 2), torch.inf), "distances of candidates must be finite, got NaN or inf"),
         (LISTS, FAR.flip(1), "candidates must be listed nearest first, got distances out of order"),
-        (LISTS.int(), FAR, "candidates must be an int64 tensor of rows"),
-        (LISTS.numpy(), FAR.numpy(), "candidates must be an int64 tensor of rows .* got ndarray and ndarray"),
+        (LISTS.double(), FAR, "candidates must be a tensor of integers, .* got torch.float64 and torch"),
+        (LISTS.numpy(), FAR.numpy(), "candidates must be a tensor of integers, .* got ndarray and ndarray"),
     ],
 )
 def test_bad_lists(indices, distances, message):

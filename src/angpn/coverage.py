@@ -60,7 +60,7 @@ def candidate_coverage(
         for conv in network.convs:
             assert isinstance(conv, ANGPNConv)
             full = _full_rows(conv, inputs, hood, sample, to_all)
-            inside = full.gather(1, hood.indices[sample]).sum(dim=1) / full.sum(dim=1)
+            inside = full.gather(1, hood.indices[sample].long()).sum(dim=1) / full.sum(dim=1)
             outside.append((1 - inside).clamp(min=0))
             restricted = torch.from_numpy(conv.graph_matrix(inputs, hood)[sample.numpy()].toarray())
             received = _share(conv) * _times(full - restricted, inputs)

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from angpn.approximate import EXACT_PAIRS, EXACT_ROWS, approximate_candidates, approximate_fitted, has_index
 from angpn.callbacks import CallbackSupportMixin, EpochCallbacks, with_callbacks
 from angpn.carriers import ROWS_AT_ONCE, Carrier, heaviest
 from angpn.checkpoint import Checkpoint
@@ -81,6 +82,7 @@ _PAPER: Mapping[str, Any] = {
     "hidden_layer_sizes": (50, 50),
     "n_neighbors": 30,  # not in the paper; of 10, 15, 20, 30, 40 the best on validation labels, docs/results.md
     "n_candidates": None,
+    "recall": 0.95,
     "metric": "chord",
     "normalize": True,
     "normalize_hidden": True,
@@ -127,6 +129,8 @@ class ANGPNClassifier(
         n_neighbors: k of Eq. (9), about how many neighbours a row has. Lowered, with a warning, where there are fewer
             than k + 2 rows.
         n_candidates: among how many nearest rows a row learns to choose its neighbours; None is 4 k.
+        recall: the share of those nearest rows that must be found. Up to 20,000 rows all are; beyond, an index finds
+            about so many in a fraction of the time (extra ``scale``). 1 always compares every pair.
         metric: "chord" (Euclidean between rows of unit length, for text and embeddings), "euclidean" or "sqeuclidean";
             "auto" is as the labels ask for: the chord, of rows as they are, with standardised columns, or (sparse) with
             columns weighted by their rarity, or the Euclidean distance with standardised columns (layers: the chord).
@@ -171,6 +175,7 @@ class ANGPNClassifier(
         module_: the network, where there are hidden layers.
         committee_: the committee, where there are none.
         neighborhood_: each row's candidates and their distances.
+        recall_: the share of the nearest rows that are among these, on a sample; 1 where all were searched for.
         layer_graphs_: the learnt S of each layer, or of a committee's first and last round, sparse.
         graph_: the last of them.
         embedding_: the last hidden layer, or the propagated features, for every row of X.
@@ -194,6 +199,7 @@ class ANGPNClassifier(
         hidden_layer_sizes: Sequence[int] | None = None,
         n_neighbors: int = 20,
         n_candidates: int | None = None,
+        recall: float = 0.95,
         metric: Metric | Literal["auto"] = "auto",
         normalize: bool = True,
         normalize_hidden: bool = True,
@@ -222,6 +228,7 @@ class ANGPNClassifier(
         self.hidden_layer_sizes = hidden_layer_sizes
         self.n_neighbors = n_neighbors
         self.n_candidates = n_candidates
+        self.recall = recall
         self.metric = metric
         self.normalize = normalize
         self.normalize_hidden = normalize_hidden
@@ -476,6 +483,8 @@ class ANGPNClassifier(
             )
         if not isinstance(self.n_neighbors, int | np.integer) or self.n_neighbors < 1:
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}; the default is 20")
+        if not 0 < self.recall <= 1:
+            raise ValueError(f"recall must lie in (0, 1], got {self.recall}; the default is 0.95, 1 searches exactly")
         if self.n_candidates is not None and self.n_candidates < self.n_neighbors + 1:
             raise ValueError(
                 f"n_candidates must be at least n_neighbors + 1 = {self.n_neighbors + 1}, got {self.n_candidates}; "
@@ -559,6 +568,7 @@ class ANGPNClassifier(
 
     def _neighbors(self, rows: Any, metric: Metric, task: "_Task", seed: int) -> Neighborhood:
         n, distances = rows.shape[0], task.distances
+        self.recall_ = 1.0
         if distances is not None:
             check_same_rows(distances.shape[0], task.X.shape[0], "distances", "X")
         if scipy.sparse.issparse(distances):
@@ -568,7 +578,11 @@ class ANGPNClassifier(
             check_not_negative(distances)
             return nearest_candidates(distances, count, "precomputed", random_state=seed)
         with count_bar("neighbours", n, enabled=bool(self.verbose)) as advance:
-            return nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance)
+            if n <= EXACT_ROWS or self.recall == 1 or not has_index(n):
+                return nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance)
+            options: Any = {"recall": self.recall, "random_state": seed, "on_rows": advance}
+            hood, self.recall_ = approximate_candidates(rows, count, metric, **options)
+            return hood
 
     def _held_out(
         self, codes: Array, weights: Array | None, seed: int, previous: Mapping[str, Any] | None
@@ -679,13 +693,18 @@ class ANGPNClassifier(
             )
         if distances is not None:
             distances = self._checked_distances(as_distances(distances), rows.shape[0])
-        near = nearest_fitted(
-            fitted.rows,
-            rows if distances is None else distances,
-            self.neighborhood_.n_candidates,
-            fitted.metric,
-            random_state=self._seed,
-        )
+        n_candidates = self.neighborhood_.n_candidates
+        if (
+            distances is None
+            and self.recall < 1
+            and rows.shape[0] * len(self._codes) > EXACT_PAIRS
+            and has_index(len(self._codes))
+        ):
+            options: Any = {"recall": self.recall, "random_state": self._seed}
+            near = approximate_fitted(fitted.rows, rows, n_candidates, fitted.metric, **options)
+        else:
+            given = rows if distances is None else distances
+            near = nearest_fitted(fitted.rows, given, n_candidates, fitted.metric, random_state=self._seed)
         return fitted.unseen(rows, *near)
 
     def _checked_distances(self, distances: Any, n_new: int) -> Any:

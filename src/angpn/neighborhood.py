@@ -23,6 +23,8 @@ from torch import Tensor
 
 from angpn.checks import as_float_tensor, check_distances
 
+_ROWS_CHECKED = 2**16  # at once, so that a check takes little memory beside the lists
+
 
 @dataclass(frozen=True, eq=False)
 class DenseNeighborhood:
@@ -76,11 +78,12 @@ class DenseNeighborhood:
 class Neighborhood:
     """Each row's list of candidates. A row is not on its own list, and no row is listed twice."""
 
-    indices: Tensor  # (n, m) int64
+    indices: Tensor  # (n, m) int32, whatever integers it was made from: half the memory
     distances: Tensor  # (n, m), nearest first
 
     def __post_init__(self) -> None:
         _check_lists(self.indices, self.distances)
+        object.__setattr__(self, "indices", self.indices.int())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Neighborhood, (self.indices, self.distances)  # what was worked out from the lists is left behind
@@ -114,7 +117,7 @@ class Neighborhood:
 
     def to_matrix(self, weights: Tensor) -> Tensor:
         """S as an (n, n) matrix."""
-        return weights.new_zeros(self.n_rows, self.n_rows).scatter(1, self.indices, weights)
+        return weights.new_zeros(self.n_rows, self.n_rows).scatter(1, self.indices.long(), weights)
 
     def to_csr(self, weights: Tensor) -> scipy.sparse.csr_array:
         """S as a sparse matrix, without its zeros."""
@@ -128,7 +131,7 @@ class Neighborhood:
     def to_dense(self) -> DenseNeighborhood:
         """The same candidates as an (n, n) matrix, infinite where a pair is not on a list."""
         matrix = torch.full((self.n_rows, self.n_rows), torch.inf).to(self.distances)
-        return DenseNeighborhood(matrix.scatter(1, self.indices, self.distances))
+        return DenseNeighborhood(matrix.scatter(1, self.indices.long(), self.distances))
 
     def to(self, *args: Any, **kwargs: Any) -> "Neighborhood":
         """As :meth:`torch.Tensor.to`: another device, or another dtype of the distances."""
@@ -147,8 +150,8 @@ class Neighborhood:
 
     def reordered(self, order: Tensor) -> "Neighborhood":
         """The same neighbourhood with row ``order[i]`` as row i."""
-        rank = torch.empty_like(order)
-        rank[order] = torch.arange(len(order))
+        rank = torch.empty(len(order), dtype=torch.int32)
+        rank[order] = torch.arange(len(order), dtype=torch.int32)
         return Neighborhood(rank[self.indices[order]], self.distances[order])
 
     @cached_property
@@ -172,7 +175,7 @@ class Neighborhood:
     @cached_property
     def _row_starts(self) -> Tensor:
         n, m = self.indices.shape
-        return torch.arange(0, n * m + 1, m, device=self.indices.device)
+        return torch.arange(0, n * m + 1, m, dtype=torch.int32, device=self.indices.device)
 
     @cached_property
     def _transpose(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -183,17 +186,18 @@ class Neighborhood:
         n, m = self.indices.shape
         flat = self.indices.flatten()
         position = flat.argsort(stable=True)
-        starts = torch.zeros(n + 1, dtype=torch.int64, device=flat.device)
+        starts = torch.zeros(n + 1, dtype=torch.int32, device=flat.device)
         starts[1:] = flat.bincount(minlength=n).cumsum(0)
-        return starts, position // m, position
+        return starts, (position // m).int(), position
 
 
 def _check_lists(indices: Tensor, distances: Tensor) -> None:
     """A row out of range would read foreign memory further on, so lists are checked when they are made."""
-    if not isinstance(indices, Tensor) or not isinstance(distances, Tensor) or indices.dtype != torch.int64:
+    kinds = [part.dtype if isinstance(part, Tensor) else type(part).__name__ for part in (indices, distances)]
+    if kinds[0] not in (torch.int32, torch.int64) or not isinstance(distances, Tensor):
         raise ValueError(
-            f"candidates must be an int64 tensor of rows and a tensor of distances, got {type(indices).__name__} and "
-            f"{type(distances).__name__}; convert them, or let nearest_candidates make them"
+            f"candidates must be a tensor of integers, the rows, and a tensor of distances, got {kinds[0]} and "
+            f"{kinds[1]}; convert them, or let nearest_candidates make them"
         )
     if indices.ndim != 2 or indices.shape != distances.shape or indices.shape[1] < 1:
         raise ValueError(
@@ -201,12 +205,23 @@ def _check_lists(indices: Tensor, distances: Tensor) -> None:
             f"{tuple(distances.shape)}; give one distance for each candidate"
         )
     n = len(indices)
-    if n and not 0 <= int(indices.min()) <= int(indices.max()) < n:
+    if indices.numel() >= 2**31:
+        raise ValueError(
+            f"lists may have up to 2^31 - 1 entries in one process, got {n} rows of {indices.shape[1]}; lower "
+            "n_candidates, or share the rows out among processes"
+        )
+    for start in range(0, n, _ROWS_CHECKED):
+        rows = slice(start, start + _ROWS_CHECKED)
+        _check_block(start, n, indices[rows], distances[rows])
+
+
+def _check_block(start: int, n: int, indices: Tensor, distances: Tensor) -> None:
+    if not 0 <= int(indices.min()) <= int(indices.max()) < n:
         raise ValueError(
             f"candidates must be rows 0 to {n - 1}, got {int(indices.min())} to {int(indices.max())}; "
             "number the rows from 0"
         )
-    if (indices == torch.arange(n, device=indices.device)[:, None]).any():
+    if (indices == torch.arange(start, start + len(indices), device=indices.device)[:, None]).any():
         raise ValueError("a row must not be its own candidate, got one that is; leave the row itself out of its list")
     if (indices.sort(dim=1).values.diff(dim=1) == 0).any():
         raise ValueError("a candidate must be listed once, got a row with repeats; remove them")

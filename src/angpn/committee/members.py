@@ -97,5 +97,5 @@ def hop_matrix(
 ) -> tuple[Tensor, Tensor, Tensor, int]:  # as sparse_product takes it
     """P = alpha A + (1 - alpha) I of Eq. (13)."""
     mixing = mixing_matrix(graph, alpha, direction)
-    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (mixing.indptr, mixing.indices))
+    starts, columns = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (mixing.indptr, mixing.indices))
     return starts, columns, torch.from_numpy(mixing.data).float(), mixing.shape[1]

@@ -17,6 +17,10 @@ from numba import njit
 _compile: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
 )
+# The same without fused multiplications: the products of equal rows are then equal to the last bit.
+_compile_unfused: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
+    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "nsz"}
+)
 
 
 @_compile
@@ -321,17 +325,43 @@ def _add_rows(size, columns, weights, factor, features, out):
 
 
 @_compile
-def sparse_product_rows(start, stop, lists, indptr, indices, data, width, out):
-    """out_il = <x_i, x_j> with j the l-th candidate of i, for the rows of a CSR matrix."""
-    row = np.zeros(width, data.dtype)
+def sparse_product_rows(start, stop, lists, row_starts, row_columns, row_values, starts, columns, values, width, out):
+    """out_il = <r_i, x_j> with j the l-th candidate of i, for the rows of two CSR matrices of ``width`` columns."""
+    row = np.zeros(width, values.dtype)
     for i in range(start, stop):
-        for place in range(indptr[i], indptr[i + 1]):
-            row[indices[place]] = data[place]
+        for place in range(row_starts[i], row_starts[i + 1]):
+            row[row_columns[place]] = row_values[place]
         for entry in range(lists.shape[1]):
             j = lists[i, entry]
-            total = data.dtype.type(0)
-            for place in range(indptr[j], indptr[j + 1]):
-                total += row[indices[place]] * data[place]
+            total = values.dtype.type(0)
+            for place in range(starts[j], starts[j + 1]):
+                total += row[columns[place]] * values[place]
             out[i, entry] = total
-        for place in range(indptr[i], indptr[i + 1]):
-            row[indices[place]] = 0
+        for place in range(row_starts[i], row_starts[i + 1]):
+            row[row_columns[place]] = 0
+
+
+@_compile_unfused
+def squared_distance_rows(start, stop, lists, rows, row_inverse, features, inverse, chord, out):
+    """out_il = |r_i - x_j|^2 with j the l-th candidate of i, rows scaled by their inverse lengths where ``chord``.
+
+    From differences, so that equal rows are at 0. An empty row has cosine 0 with all others.
+    """
+    zero = features.dtype.type(0)
+    for i in range(start, stop):
+        row, mine = rows[i], out[i]
+        for entry in range(lists.shape[1]):
+            other = features[lists[i, entry]]
+            total = zero
+            if chord:
+                scale, other_scale = row_inverse[i], inverse[lists[i, entry]]
+                for channel in range(row.shape[0]):
+                    difference = scale * row[channel] - other_scale * other[channel]
+                    total += difference * difference
+                if scale == 0 or other_scale == 0:
+                    total = zero + 2
+            else:
+                for channel in range(row.shape[0]):
+                    difference = row[channel] - other[channel]
+                    total += difference * difference
+            mine[entry] = total

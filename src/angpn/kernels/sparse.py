@@ -61,7 +61,7 @@ def _times(matrix: _CSR, dense: Tensor) -> Tensor:
 
 def _csr(matrix: Any) -> _CSR:
     rows = scipy.sparse.csr_array(matrix)
-    starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indptr, rows.indices))
+    starts, columns = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (rows.indptr, rows.indices))
     return _CSR(starts, columns, torch.from_numpy(rows.data), rows.shape[1])
 
 
@@ -101,8 +101,8 @@ def _affinities(hood: Neighborhood, features: scipy.sparse.csr_array, normalize:
     features.sum_duplicates()
     lists = hood.as_arrays(features.dtype)[0]
     out = np.empty(lists.shape, features.dtype)
-    parts = features.indptr, features.indices, features.data, features.shape[1]
-    over_rows(sparse_product_rows, len(lists), lists, *parts, out)
+    parts = features.indptr, features.indices, features.data
+    over_rows(sparse_product_rows, len(lists), lists, *parts, *parts, features.shape[1], out)
     return torch.from_numpy(out)
 
 

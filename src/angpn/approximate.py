@@ -1,0 +1,258 @@
+"""The nearest candidates among very many rows: an inverted index (faiss) instead of every pair.
+
+Rows are grouped around centres, and a row is compared with those of the nearest groups only. How many groups it takes
+is found on a sample of rows whose nearest are also searched for exactly; what share of these the lists then hold is
+measured on another sample. Of the index only the choice of candidates is taken: their distances are computed again,
+from differences, so that equal rows are at distance 0.
+
+The index holds a float32 copy of the rows; beside it nothing is copied whole, so ``x`` may be mapped from a file.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from sklearn.utils.extmath import randomized_svd
+from torch import Tensor
+
+from angpn.checks import warn
+from angpn.distances import Metric
+from angpn.kernels.rows import inverse_lengths, sparse_product_rows, squared_distance_rows
+from angpn.kernels.threads import over_rows
+from angpn.neighborhood import Neighborhood
+from angpn.optional import require
+
+Array = np.ndarray[Any, Any]
+
+EXACT_ROWS = 20_000  # up to so many rows comparing every pair takes seconds
+EXACT_PAIRS = EXACT_ROWS**2
+SAMPLE = 500  # rows that are also searched exactly
+_ROWS_AT_ONCE = 2**14
+_FOR_CENTRE = 40  # rows that a centre is learnt from
+_WIDTH = 256  # sparse rows are looked up by so many main directions
+_BEYOND = 4  # and so many times as many as asked for; the nearest by true distance are kept
+_ROWS_FOR_BASIS = 20_000
+_ROUNDING = 1e-13
+_SLACK = 0.02  # by which a measured recall may miss the target before a warning says so
+
+
+def has_index(n_rows: int) -> bool:
+    """Whether there is a library for it; if not, a warning says that it will take long."""
+    if find_spec("faiss") is None:
+        warn(
+            f"{n_rows} rows should be searched with an index, got no faiss, so every pair is compared, which takes "
+            "long; pip install angpn[scale]"
+        )
+        return False
+    return True
+
+
+class Found(NamedTuple):
+    """Lists of candidates, and how good they are."""
+
+    hood: Neighborhood
+    recall: float  # share of the true nearest rows that are on the lists, on a sample
+
+
+def approximate_candidates(
+    x: Any,  # (n, d) array or CSR array
+    n_candidates: int,
+    metric: Metric = "chord",
+    *,
+    recall: float = 0.95,
+    random_state: int = 0,
+    on_rows: Callable[[int], None] = lambda count: None,  # told how many more rows are done
+) -> Found:
+    """About the ``n_candidates`` nearest other rows of each row; a share of ``recall`` are to be the true ones.
+
+    ``metric`` is as for :func:`angpn.nearest_candidates`, and so are ties: rows enter the index in an order drawn from
+    ``random_state``. Where the target is missed, a warning says so.
+    """
+    generator, rows = np.random.default_rng(random_state), _Rows(x, metric)
+    index = _Index(rows, generator)
+    sample = generator.permutation(len(rows))[: 2 * SAMPLE]
+    index.tune(np.sort(sample[::2]), n_candidates, recall)
+    indices, distances = np.empty((len(rows), n_candidates), np.int32), np.empty((len(rows), n_candidates), x.dtype)
+    for block in _blocks(len(rows)):
+        own = np.arange(block.start, block.stop)
+        indices[block], distances[block] = index.nearest(rows[block], n_candidates, own)
+        on_rows(len(own))
+    judged = np.sort(sample[1::2])
+    found = _recall(distances[judged], index.exact(judged, n_candidates))
+    if found < recall - _SLACK:
+        warn(f"neighbours were to be found with a recall of {recall:.2f}, got {found:.2f}; pass recall=1 to search all")
+    return Found(Neighborhood(torch.from_numpy(indices), torch.from_numpy(distances)), found)
+
+
+def approximate_fitted(
+    x: Any,  # (n, d) array or CSR array
+    queries: Any,  # (r, d) alike
+    n_candidates: int,
+    metric: Metric = "chord",
+    *,
+    recall: float = 0.95,
+    random_state: int = 0,
+) -> tuple[Tensor, Tensor]:  # (r, m) rows of x, and their distances, nearest first
+    """For each query about the nearest rows of ``x``. What one query finds does not depend on the others."""
+    generator, rows = np.random.default_rng(random_state), _Rows(x, metric)
+    index = _Index(rows, generator)
+    index.tune(np.sort(generator.permutation(len(rows))[:SAMPLE]), n_candidates, recall)
+    asked = _Rows(queries, metric)
+    found = [index.nearest(asked[block], n_candidates) for block in _blocks(len(asked))]
+    indices, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return torch.from_numpy(indices), torch.from_numpy(distances)
+
+
+class _Rows:
+    """Rows as a metric sees them: for the chord at unit length, where an empty row has cosine 0 with every other."""
+
+    def __init__(self, matrix: Any, metric: Metric, inverse: Array | None = None) -> None:
+        self.metric: Metric = metric
+        self.matrix: Any = matrix.astype(np.float64) if scipy.sparse.issparse(matrix) else np.asarray(matrix)
+        self.inverse = self._inverse_lengths() if inverse is None else inverse  # (n,)
+
+    def __getitem__(self, chosen: Any) -> "_Rows":
+        return _Rows(self.matrix[chosen], self.metric, self.inverse[chosen])
+
+    def __len__(self) -> int:
+        return self.matrix.shape[0]
+
+    def scaled(self) -> Any:
+        """The rows, at unit length for the chord."""
+        if self.metric != "chord":
+            return self.matrix
+        if scipy.sparse.issparse(self.matrix):
+            return scipy.sparse.csr_array(scipy.sparse.diags_array(self.inverse) @ self.matrix)
+        return self.matrix * self.inverse[:, None]
+
+    def distances_to(self, others: "_Rows") -> Array:  # (n, r) float64
+        """Every pair."""
+        rows, columns = self.scaled(), others.scaled()
+        if scipy.sparse.issparse(rows):
+            squared = _squares(rows)[:, None] + _squares(columns) - 2 * (rows @ columns.T).toarray()
+            squared = 2 - 2 * (rows @ columns.T).toarray() if self.metric == "chord" else squared
+        else:
+            squared = torch.cdist(torch.from_numpy(rows).double(), torch.from_numpy(columns).double()).numpy() ** 2
+            if self.metric == "chord":
+                squared[self.inverse == 0], squared[:, others.inverse == 0] = 2, 2
+        return self._root(squared)
+
+    def distances_on(self, lists: Array, others: "_Rows") -> Array:  # (n, m)
+        """Each row with its candidates among the others."""
+        chord, out = self.metric == "chord", np.empty(lists.shape, self.matrix.dtype)
+        if scipy.sparse.issparse(self.matrix):
+            rows, columns = self.scaled(), others.matrix
+            parts = [part for matrix in (rows, columns) for part in (matrix.indptr, matrix.indices, matrix.data)]
+            over_rows(sparse_product_rows, len(lists), lists, *parts, rows.shape[1], out)
+            if chord:
+                out = 2 - 2 * out * others.inverse[lists]
+            else:
+                out = _squares(rows)[:, None] + _squares(columns)[lists] - 2 * out
+            out[out < _ROUNDING] = 0  # what the subtraction leaves of equal rows
+        else:
+            parts = [self.matrix, self.inverse, others.matrix, others.inverse]
+            over_rows(squared_distance_rows, len(lists), lists, *parts, chord, out)
+        return self._root(out)
+
+    def _root(self, squared: Array) -> Array:
+        squared = np.maximum(squared, 0, out=squared)
+        return squared if self.metric == "sqeuclidean" else np.sqrt(squared, out=squared)
+
+    def _inverse_lengths(self) -> Array:
+        inverse = np.ones(len(self), self.matrix.dtype)
+        if self.metric == "chord" and scipy.sparse.issparse(self.matrix):
+            squares = _squares(self.matrix)
+            inverse = np.where(squares > 0, 1 / np.sqrt(np.where(squares > 0, squares, 1)), 0)
+        elif self.metric == "chord":
+            over_rows(inverse_lengths, len(self), self.matrix, inverse)
+        return inverse
+
+
+def _squares(rows: scipy.sparse.csr_array) -> Array:
+    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+
+
+class _Index:
+    """An inverted index over rows."""
+
+    def __init__(self, rows: _Rows, generator: np.random.Generator) -> None:
+        faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
+        faiss.omp_set_num_threads(torch.get_num_threads())
+        n, self._rows, self._basis = len(rows), rows, None
+        if scipy.sparse.issparse(rows.matrix):
+            some = rows[np.sort(generator.permutation(n)[:_ROWS_FOR_BASIS])].scaled()
+            width, seed = min(_WIDTH, min(some.shape)), int(generator.integers(2**31))
+            self._basis = randomized_svd(some, width, random_state=seed)[2].T
+        self._n_groups = max(1, min(int(4 * np.sqrt(n)), n // _FOR_CENTRE))
+        first = self._points(rows[np.sort(generator.permutation(n)[: _FOR_CENTRE * self._n_groups])])
+        measure = faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else faiss.METRIC_L2
+        self._index = faiss.index_factory(first.shape[1], f"IVF{self._n_groups},Flat", measure)
+        self._index.cp.seed, self._index.cp.min_points_per_centroid = int(generator.integers(2**31)), 1
+        self._index.train(first)
+        order = generator.permutation(n)
+        for block in _blocks(n):
+            self._index.add_with_ids(self._points(rows[order[block]]), order[block])
+
+    def tune(self, sample: Array, count: int, recall: float) -> None:
+        """Look into as many groups as this recall takes."""
+        true = self.exact(sample, count)
+        groups = 1
+        while groups < self._n_groups:
+            self._index.nprobe = groups
+            if _recall(self.nearest(self._rows[sample], count, sample)[1], true) >= recall:
+                break
+            groups = min(self._n_groups, max(groups + 1, int(1.5 * groups)))
+        self._index.nprobe = groups
+
+    def nearest(self, queries: _Rows, count: int, own: Array | None = None) -> tuple[Array, Array]:
+        """Rows and distances, nearest first. Where a query is a row, ``own`` says which, and that one is left out."""
+        points = self._points(queries)
+        wanted = min(len(self._rows) - (own is not None), count * (1 if self._basis is None else _BEYOND))
+        found = np.empty((len(queries), wanted), np.int32)
+        left, groups = np.arange(len(queries)), self._index.nprobe
+        while len(left):  # once, unless the groups looked into were too small
+            some = self._index.search(points[left], wanted + (own is not None))[1]
+            some = some if own is None else _without(some, own[left])
+            full = some[:, -1] >= 0
+            found[left[full]] = some[full]
+            left = left[~full]
+            self._index.nprobe = min(self._n_groups, 4 * self._index.nprobe)
+        self._index.nprobe = groups
+        distances = queries.distances_on(found, self._rows)
+        order = np.argsort(distances, axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(found, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+    def exact(self, chosen: Array, count: int) -> Array:  # (r, count)
+        """The true distances of some rows to those nearest to them."""
+        queries, best = self._rows[chosen], np.empty((len(chosen), 0))
+        for block in _blocks(len(self._rows)):
+            found = queries.distances_to(self._rows[block])
+            here = np.flatnonzero((chosen >= block.start) & (chosen < block.stop))
+            found[here, chosen[here] - block.start] = np.inf
+            found = np.hstack([best, found])
+            best = np.partition(found, min(count, found.shape[1]) - 1, axis=1)[:, :count]
+        return np.sort(best, axis=1)
+
+    def _points(self, rows: _Rows) -> Array:
+        """What the index is told of rows."""
+        scaled = rows.scaled()
+        return np.ascontiguousarray(scaled if self._basis is None else scaled @ self._basis, np.float32)
+
+
+def _without(found: Array, own: Array) -> Array:
+    """The lists without the row itself; without the last, where many equal rows have crowded it out."""
+    keep = found != own[:, None]
+    keep[keep.all(axis=1), -1] = False
+    return found[keep].reshape(len(found), -1)
+
+
+def _recall(distances: Array, true: Array) -> float:
+    """The share of candidates that are as near as the nearest are; by distance, since of equal rows any will do."""
+    return float(np.mean(distances <= true[:, -1:] * (1 + 1e-5) + 1e-6))
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, min(n, start + _ROWS_AT_ONCE)) for start in range(0, n, _ROWS_AT_ONCE))

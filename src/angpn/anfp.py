@@ -193,7 +193,7 @@ def algorithm1(
     its length. At beta = 0 the graph does not depend on F, so one step is all.
     """
     distances = hood.distances.to(features.dtype)
-    gammas = resolve_gamma(distances, n_neighbors, gamma)
+    gammas = resolve_gamma(distances, n_neighbors, gamma, average=hood.average)
     limit = 1 if beta == 0 else num_steps or max_steps
     propagated = features
     for _ in range(limit):
@@ -204,6 +204,8 @@ def algorithm1(
         weights = neighbor_weights(distances, affinities, n_neighbors=n_neighbors, beta=beta, gamma=gammas, rule=rule)
         previous = propagated
         propagated = alpha * aggregate(hood, weights, features, direction) + (1 - alpha) * features
-        if num_steps is None and (propagated - previous).abs().max() <= tol * propagated.abs().max():
-            break
+        if num_steps is None:
+            change, largest = (hood.largest(part.detach().abs().max()) for part in (propagated - previous, propagated))
+            if change <= tol * largest:
+                break
     return propagated, weights

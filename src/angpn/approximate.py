@@ -19,11 +19,12 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from angpn.checks import warn
-from angpn.distances import Metric
+from angpn.distances import Metric, nearest_fitted
 from angpn.kernels.rows import inverse_lengths, sparse_product_rows, squared_distance_rows
 from angpn.kernels.threads import over_rows
 from angpn.neighborhood import Neighborhood
 from angpn.optional import require
+from angpn.sharding import Find
 
 Array = np.ndarray[Any, Any]
 
@@ -104,6 +105,41 @@ def approximate_fitted(
     found = [index.nearest(asked[block], n_candidates) for block in _blocks(len(asked))]
     indices, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return torch.from_numpy(indices), torch.from_numpy(distances)
+
+
+def part_search(
+    x: Any,  # (n, d) array or CSR array
+    n_candidates: int,
+    metric: Metric = "chord",
+    *,
+    recall: float = 0.95,
+    random_state: int = 0,
+) -> Find:
+    """For :func:`angpn.sharding.share_out`: the nearest of some rows among others, exactly where these are few.
+
+    Only the rows that are asked about, and those of this process's own part, are read.
+    """
+    index: dict[range, _Index] = {}
+
+    def find(asked: range, mine: range) -> tuple[Tensor, Tensor]:
+        queries, count = x[asked.start : asked.stop], min(n_candidates + 1, len(mine))
+        part = x[mine.start : mine.stop]
+        if len(mine) <= EXACT_ROWS or recall == 1 or not has_index(len(mine)):
+            found = nearest_fitted(part, queries, count, metric, random_state=random_state)
+        else:
+            if mine not in index:
+                generator = np.random.default_rng(random_state)
+                index[mine] = _Index(_Rows(part, metric), generator)
+                index[mine].tune(np.sort(generator.permutation(len(mine))[:SAMPLE]), n_candidates, recall)
+            nearest = index[mine].nearest(_Rows(queries, metric), count)
+            found = torch.from_numpy(nearest[0]), torch.from_numpy(nearest[1])
+        numbers = found[0].numpy() + mine.start
+        keep = _others(numbers, np.arange(asked.start, asked.stop))
+        return torch.from_numpy(numbers[keep].reshape(len(asked), -1)), found[1][torch.from_numpy(keep)].view(
+            len(asked), -1
+        )
+
+    return find
 
 
 class _Rows:
@@ -215,7 +251,7 @@ class _Index:
         left, groups = np.arange(len(queries)), self._index.nprobe
         while len(left):  # once, unless the groups looked into were too small
             some = self._index.search(points[left], wanted + (own is not None))[1]
-            some = some if own is None else _without(some, own[left])
+            some = some if own is None else some[_others(some, own[left])].reshape(len(left), -1)
             full = some[:, -1] >= 0
             found[left[full]] = some[full]
             left = left[~full]
@@ -242,11 +278,11 @@ class _Index:
         return np.ascontiguousarray(scaled if self._basis is None else scaled @ self._basis, np.float32)
 
 
-def _without(found: Array, own: Array) -> Array:
-    """The lists without the row itself; without the last, where many equal rows have crowded it out."""
+def _others(found: Array, own: Array) -> Array:  # (r, m) bool, False once in each row
+    """All but the row itself; all but the last, where the row is not there (many equal ones have crowded it out)."""
     keep = found != own[:, None]
     keep[keep.all(axis=1), -1] = False
-    return found[keep].reshape(len(found), -1)
+    return keep
 
 
 def _recall(distances: Array, true: Array) -> float:

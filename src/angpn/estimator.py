@@ -18,7 +18,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from angpn.approximate import EXACT_PAIRS, EXACT_ROWS, approximate_candidates, approximate_fitted, has_index
+from angpn.approximate import (
+    EXACT_PAIRS,
+    EXACT_ROWS,
+    approximate_candidates,
+    approximate_fitted,
+    has_index,
+    part_search,
+)
 from angpn.callbacks import CallbackSupportMixin, EpochCallbacks, with_callbacks
 from angpn.carriers import ROWS_AT_ONCE, Carrier, heaviest
 from angpn.checkpoint import Checkpoint
@@ -55,6 +62,7 @@ from angpn.network import ANGPN
 from angpn.persistence import load_model, save_model
 from angpn.progress import EpochBar, count_bar
 from angpn.propagation import Direction
+from angpn.sharding import Shard, agreed, is_first, join, share_out
 from angpn.training import Epoch, Training, check_task, checked_mask, checked_weights, hold_out, train
 
 CANDIDATES_PER_NEIGHBOR = 4
@@ -312,19 +320,18 @@ class ANGPNClassifier(
         if self.hidden_layer_sizes is None:
             # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give.
             with threadpool_limits(1, "blas" if X.shape[0] > _MANY_ROWS else None):
-                self._fit_committee(task)
+                self.label_distributions_ = self._fit_committee(task)
         else:
-            self._fit_network(task)
+            self.label_distributions_ = self._fit_network(task)
         self.classes_, self._codes, self.n_neighbors_ = labels.classes, labels.codes, n_neighbors
         self.neighborhood_ = self._fitted.hood
-        self.label_distributions_ = self._fitted.distributions()
         self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
         self.validation_transduction_ = self.classes_[self._held_out_codes()]
         self.n_iter_ = len(self.loss_curve_)
         return self
 
-    def _fit_network(self, task: "_Task") -> None:
-        """Train a network with hidden layers end to end."""
+    def _fit_network(self, task: "_Task") -> Array:  # (n, c)
+        """Train a network with hidden layers end to end; what it says of each row."""
         X, labels, mask, weights, previous = task.X, task.labels, task.mask, task.weights, task.previous
         if previous is not None and "module_" not in previous:
             previous = None  # a committee has no weights that a network could take over
@@ -343,9 +350,12 @@ class ANGPNClassifier(
         seed = self._drawn_seed() if checkpoint.seed is None else checkpoint.seed
 
         metric: Metric = "chord" if self.metric == "auto" else self.metric
+        together = join()
         same_rows = previous if previous is not None and equal_rows(previous["_fitted"].rows, features) else None
         if same_rows is not None and task.distances is None and _serves(same_rows, metric, self._count(task)):
             hood = same_rows["neighborhood_"]
+        elif together:
+            hood = self._shard(features, metric, task, seed)
         else:
             hood = self._neighbors(features, metric, task, seed)
         if mask is None:
@@ -371,20 +381,26 @@ class ANGPNClassifier(
 
         self.module_, self._seed, self.validation_mask_ = network, seed, mask
         found_by = metric if task.distances is None else "precomputed"
-        self._fitted: FittedNetwork | FittedCommittee = FittedNetwork(
-            network, features, hood.to("cpu"), found_by, bool(self.normalize)
-        )
+        known = None
+        if isinstance(hood, Shard):
+            with torch.no_grad():
+                own = on_device(features[hood.rows.numpy()], device)
+                known = hood.gathered(network.probabilities(own, hood.to(device)).cpu()).numpy()
+            hood = hood.whole()
+        fitted = FittedNetwork(network, features, hood.to("cpu"), found_by, bool(self.normalize))
+        self._fitted: FittedNetwork | FittedCommittee = fitted
         self.loss_curve_ = [epoch.loss for epoch in epochs]
         scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
         self.validation_scores_ = scores or None
         best = [epoch.validation_accuracy for epoch in epochs if epoch.is_best]
         self.best_validation_score_ = best[-1] if best else None
         self.best_iter_ = max((epoch.number for epoch in epochs if epoch.is_best), default=len(epochs))
-        self.coverage_ = self._coverage(task.distances)
+        self.coverage_ = None if together else self._coverage(task.distances)
         self._held_codes: Array | None = None
+        return fitted.distributions() if known is None else known
 
-    def _fit_committee(self, task: "_Task") -> None:
-        """Choose a view and settings by the labels, then train in rounds."""
+    def _fit_committee(self, task: "_Task") -> Array:  # (n, c)
+        """Choose a view and settings by the labels, then train in rounds; what the committee says of each row."""
         codes, mask, seed = task.labels.codes, task.mask, self._drawn_seed()
         known = torch.from_numpy(codes)
         masked = torch.zeros(len(codes), dtype=torch.bool) if mask is None else checked_mask(mask, known)
@@ -403,7 +419,7 @@ class ANGPNClassifier(
             neighbors=lambda rows, metric: self._neighbors(rows, metric, task, seed),
             given_distances=task.distances is not None,
             settings=None if previous is None else previous.settings,
-            bar=lambda what, total: count_bar(what, total, enabled=bool(self.verbose)),
+            bar=lambda what, total: count_bar(what, total, enabled=bool(self.verbose) and is_first()),
             seed=seed,
         )
         counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
@@ -427,6 +443,7 @@ class ANGPNClassifier(
         self.best_validation_score_ = self.validation_scores_[best] if self.validation_scores_ else None
         self.best_iter_ = best + 1
         self.coverage_ = None
+        return distributions
 
     def _rounds(self, training: Iterator[State], X: Any, y: Any) -> list[State]:
         """The rounds of a committee, told to all who watch."""
@@ -434,7 +451,7 @@ class ANGPNClassifier(
         callbacks = EpochCallbacks(self, most, X, y)
         history: list[State] = []
         try:
-            with count_bar("rounds", most, enabled=bool(self.verbose)) as advance:
+            with count_bar("rounds", most, enabled=bool(self.verbose) and is_first()) as advance:
                 for state in training:
                     history.append(state)
                     advance(1)
@@ -462,7 +479,8 @@ class ANGPNClassifier(
         return [last] if last in views else views
 
     def _drawn_seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return agreed(seed) if join() else seed
 
     def _held_out_codes(self) -> Array:
         """What was predicted for the validation rows while their labels were held out."""
@@ -523,11 +541,12 @@ class ANGPNClassifier(
         """The epochs: those of a checkpoint, then the rest, told to all who watch."""
         epochs = checkpoint.restore(training)
         try:
-            with EpochBar(training, enabled=bool(self.verbose)) as bar:
+            with EpochBar(training, enabled=bool(self.verbose) and is_first()) as bar:
                 for epoch in training:
                     epochs.append(epoch)
                     bar.update(epoch)
-                    checkpoint.save(training, epochs, seed)
+                    if is_first():
+                        checkpoint.save(training, epochs, seed)
                     if callbacks.stop_after_epoch():
                         break
         except KeyboardInterrupt:
@@ -539,7 +558,8 @@ class ANGPNClassifier(
             )
             # The checkpoint of a moment ago is of a whole epoch; what is in hand now may not be.
         else:
-            checkpoint.save(training, epochs, seed, now=True, finished=True)
+            if is_first():
+                checkpoint.save(training, epochs, seed, now=True, finished=True)
             if len(epochs) == training.last_epoch == self.max_iter and epochs[-1].validation_loss is not None:
                 warn(
                     f"training did not settle within max_iter={self.max_iter} epochs; raise max_iter, or learning_rate",
@@ -577,12 +597,24 @@ class ANGPNClassifier(
         if distances is not None:
             check_not_negative(distances)
             return nearest_candidates(distances, count, "precomputed", random_state=seed)
-        with count_bar("neighbours", n, enabled=bool(self.verbose)) as advance:
+        with count_bar("neighbours", n, enabled=bool(self.verbose) and is_first()) as advance:
             if n <= EXACT_ROWS or self.recall == 1 or not has_index(n):
                 return nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance)
             options: Any = {"recall": self.recall, "random_state": seed, "on_rows": advance}
             hood, self.recall_ = approximate_candidates(rows, count, metric, **options)
             return hood
+
+    def _shard(self, rows: Any, metric: Metric, task: "_Task", seed: int) -> Shard:
+        """This process's rows, where several work together."""
+        if task.distances is not None or scipy.sparse.issparse(rows):
+            raise ValueError(
+                "several processes share dense rows whose distances they compute, got "
+                f"{'a sparse X' if task.distances is None else 'distances'}; run one process, or pass a dense X alone"
+            )
+        self.recall_ = float(self.recall)
+        count = min(self._count(task), rows.shape[0] - 1)
+        find = part_search(rows, count, metric, recall=self.recall, random_state=seed)
+        return share_out(rows.shape[0], count, find, seed)
 
     def _held_out(
         self, codes: Array, weights: Array | None, seed: int, previous: Mapping[str, Any] | None

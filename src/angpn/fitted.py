@@ -101,10 +101,6 @@ class FittedCommittee:
         """New rows as the committee's view has them."""
         return self.committee.view.rows(prepared_rows(X, False))
 
-    def distributions(self) -> Array:  # (n, c)
-        """The probability of each class for the fitted rows."""
-        return self.known
-
     def embedding(self) -> Array:  # (n, width)
         """The propagated features of the fitted rows."""
         return self.committee.embed(self.committee.view.features(self.rows), self.hood).numpy().astype(self._dtype)

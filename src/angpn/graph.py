@@ -1,5 +1,6 @@
 """Step 1 of ANFP, Eqs. (7)-(9): the neighbour graph S for given features."""
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import torch
@@ -106,6 +107,7 @@ def resolve_gamma(
     n_neighbors: int,
     gamma: Gamma,
     fitted: Tensor | None = None,  # (n', m) the distances whose mean counts; these by default
+    average: Callable[[Tensor], Tensor] = Tensor.mean,  # of a neighbourhood, where rows are shared out
 ) -> Tensor:  # () or (n, 1)
     r"""The number, or one for each row, that ``gamma`` stands for on these distances.
 
@@ -119,7 +121,7 @@ def resolve_gamma(
     if not isinstance(gamma, str):
         return torch.as_tensor(gamma, dtype=distances.dtype, device=distances.device)
     own = _own_gamma(distances, n_neighbors)
-    mean = own.mean() if fitted is None else _own_gamma(fitted, n_neighbors).mean()
+    mean = average(own) if fitted is None else _own_gamma(fitted, n_neighbors).mean()
     if mean <= 0:  # every row ties, so at beta = 0 any gamma gives the same graph
         mean = torch.ones_like(mean)
     return mean if gamma == "auto" else torch.where(own > _TIED * mean, own, mean)

@@ -26,8 +26,32 @@ from angpn.checks import as_float_tensor, check_distances
 _ROWS_CHECKED = 2**16  # at once, so that a check takes little memory beside the lists
 
 
+class OneProcess:
+    """What differs where rows are shared out among processes, see :class:`angpn.sharding.Shard`; here nothing does."""
+
+    def extend(self, features: Tensor) -> Tensor:
+        """All rows that lists speak of: these."""
+        return features
+
+    def fold(self, gradient: Tensor) -> Tensor:
+        """The adjoint of :meth:`extend`."""
+        return gradient
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum over all processes."""
+        return value
+
+    def largest(self, value: Tensor) -> Tensor:
+        """The maximum over all processes."""
+        return value
+
+    def average(self, values: Tensor) -> Tensor:
+        """The mean over the rows of all processes."""
+        return values.mean()
+
+
 @dataclass(frozen=True, eq=False)
-class DenseNeighborhood:
+class DenseNeighborhood(OneProcess):
     """Every other row is a candidate, except where the distance is infinite."""
 
     distances: Tensor  # (n, n), infinite on the diagonal
@@ -75,14 +99,14 @@ class DenseNeighborhood:
 
 
 @dataclass(frozen=True, eq=False)
-class Neighborhood:
+class Neighborhood(OneProcess):
     """Each row's list of candidates. A row is not on its own list, and no row is listed twice."""
 
     indices: Tensor  # (n, m) int32, whatever integers it was made from: half the memory
     distances: Tensor  # (n, m), nearest first
 
     def __post_init__(self) -> None:
-        _check_lists(self.indices, self.distances)
+        _check_lists(self.indices, self.distances, self.n_columns)
         object.__setattr__(self, "indices", self.indices.int())
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -92,6 +116,11 @@ class Neighborhood:
     def n_rows(self) -> int:
         """How many rows there are."""
         return self.distances.shape[0]
+
+    @property
+    def n_columns(self) -> int:
+        """Of how many rows the lists speak."""
+        return len(self.indices)
 
     @property
     def n_candidates(self) -> int:
@@ -105,15 +134,15 @@ class Neighborhood:
 
     def affinities(self, features: Tensor) -> Tensor:
         """``<f_i, f_j>`` for each candidate j of row i, (n, m)."""
-        return _Product.apply(self, features, features)
+        return _Product.apply(self, features, _Extend.apply(self, features))
 
     def aggregate(self, weights: Tensor, features: Tensor) -> Tensor:
         """``S H``, (n, d)."""
-        return _Aggregate.apply(self, weights, features)
+        return _Aggregate.apply(self, weights, _Extend.apply(self, features))
 
     def aggregate_transposed(self, weights: Tensor, features: Tensor) -> Tensor:
         """``S^T H``, (n, d)."""
-        return _AggregateTransposed.apply(self, weights, features)
+        return _Fold.apply(self, _AggregateTransposed.apply(self, weights, features))
 
     def to_matrix(self, weights: Tensor) -> Tensor:
         """S as an (n, n) matrix."""
@@ -142,11 +171,7 @@ class Neighborhood:
 
     def locality_order(self) -> Tensor:  # (n,)
         """An order of the rows in which neighbours are near each other, so that their features share caches."""
-        n, near = self.n_rows, min(self.n_candidates, 8)
-        starts, columns = np.arange(0, n * near + 1, near), self.indices[:, :near].numpy().flatten()
-        graph = scipy.sparse.csr_array((np.ones(n * near, np.int8), columns, starts), shape=(n, n))
-        order = scipy.sparse.csgraph.reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True)
-        return torch.from_numpy(order.astype(np.int64))
+        return locality_order(self.indices[:, :8])
 
     def reordered(self, order: Tensor) -> "Neighborhood":
         """The same neighbourhood with row ``order[i]`` as row i."""
@@ -183,15 +208,14 @@ class Neighborhood:
 
         Made once, so that the transposed product is a gather like the plain one, never a scatter.
         """
-        n, m = self.indices.shape
-        flat = self.indices.flatten()
+        m, flat = self.n_candidates, self.indices.flatten()
         position = flat.argsort(stable=True)
-        starts = torch.zeros(n + 1, dtype=torch.int32, device=flat.device)
-        starts[1:] = flat.bincount(minlength=n).cumsum(0)
+        starts = torch.zeros(self.n_columns + 1, dtype=torch.int32, device=flat.device)
+        starts[1:] = flat.bincount(minlength=self.n_columns).cumsum(0)
         return starts, (position // m).int(), position
 
 
-def _check_lists(indices: Tensor, distances: Tensor) -> None:
+def _check_lists(indices: Tensor, distances: Tensor, n_columns: int) -> None:
     """A row out of range would read foreign memory further on, so lists are checked when they are made."""
     kinds = [part.dtype if isinstance(part, Tensor) else type(part).__name__ for part in (indices, distances)]
     if kinds[0] not in (torch.int32, torch.int64) or not isinstance(distances, Tensor):
@@ -212,7 +236,7 @@ def _check_lists(indices: Tensor, distances: Tensor) -> None:
         )
     for start in range(0, n, _ROWS_CHECKED):
         rows = slice(start, start + _ROWS_CHECKED)
-        _check_block(start, n, indices[rows], distances[rows])
+        _check_block(start, n_columns, indices[rows], distances[rows])
 
 
 def _check_block(start: int, n: int, indices: Tensor, distances: Tensor) -> None:
@@ -256,8 +280,8 @@ class _Product(torch.autograd.Function):
         a, b = ctx.saved_tensors
         return (
             None,
-            ctx.hood.aggregate(grad, b) if ctx.needs_input_grad[1] else None,
-            ctx.hood.aggregate_transposed(grad, a) if ctx.needs_input_grad[2] else None,
+            _Aggregate.apply(ctx.hood, grad, b) if ctx.needs_input_grad[1] else None,
+            _AggregateTransposed.apply(ctx.hood, grad, a) if ctx.needs_input_grad[2] else None,
         )
 
 
@@ -268,7 +292,7 @@ class _Aggregate(torch.autograd.Function):
     def forward(ctx: Any, hood: Neighborhood, weights: Tensor, features: Tensor) -> Tensor:
         ctx.hood = hood
         ctx.save_for_backward(weights, features)
-        return sparse_product(hood._row_starts, hood.indices.flatten(), weights.flatten(), hood.n_rows, features)
+        return sparse_product(hood._row_starts, hood.indices.flatten(), weights.flatten(), hood.n_columns, features)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -276,7 +300,7 @@ class _Aggregate(torch.autograd.Function):
         return (
             None,
             _Product.apply(ctx.hood, grad, features) if ctx.needs_input_grad[1] else None,
-            ctx.hood.aggregate_transposed(weights, grad) if ctx.needs_input_grad[2] else None,
+            _AggregateTransposed.apply(ctx.hood, weights, grad) if ctx.needs_input_grad[2] else None,
         )
 
 
@@ -296,8 +320,30 @@ class _AggregateTransposed(torch.autograd.Function):
         return (
             None,
             _Product.apply(ctx.hood, features, grad) if ctx.needs_input_grad[1] else None,
-            ctx.hood.aggregate(weights, grad) if ctx.needs_input_grad[2] else None,
+            _Aggregate.apply(ctx.hood, weights, grad) if ctx.needs_input_grad[2] else None,
         )
+
+
+class _Extend(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hood: Neighborhood, features: Tensor) -> Tensor:
+        ctx.hood = hood
+        return hood.extend(features)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        return None, _Fold.apply(ctx.hood, grad)
+
+
+class _Fold(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, hood: Neighborhood, gradient: Tensor) -> Tensor:
+        ctx.hood = hood
+        return hood.fold(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        return None, _Extend.apply(ctx.hood, grad)
 
 
 def sparse_product(starts: Tensor, columns: Tensor, values: Tensor, n_columns: int, features: Tensor) -> Tensor:
@@ -308,6 +354,15 @@ def sparse_product(starts: Tensor, columns: Tensor, values: Tensor, n_columns: i
             starts, columns, values, size=(len(starts) - 1, n_columns), check_invariants=False
         )
     return matrix @ features
+
+
+def locality_order(nearest: Tensor) -> Tensor:  # (n,)
+    """An order of the rows in which these nearest of each, (n, m), are near it: reverse Cuthill-McKee."""
+    n, m = nearest.shape
+    parts = np.ones(n * m, np.int8), nearest.numpy().flatten(), np.arange(0, n * m + 1, m)
+    graph = scipy.sparse.csr_array(parts, shape=(n, n))
+    order = scipy.sparse.csgraph.reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True)
+    return torch.from_numpy(order.astype(np.int64))
 
 
 def as_neighborhood(

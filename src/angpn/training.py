@@ -1,7 +1,7 @@
 """Training: the loss of Eq. (15), Adam, early stopping on held-out labels."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from angpn.kernels.threads import threads_for
 from angpn.labels import UNLABELLED
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network import ANGPN
+from angpn.sharding import Shard
 
 EPOCHS_WITHOUT_VALIDATION = 200
 
@@ -83,6 +84,9 @@ def train(
     network is ready for use with the weights of the lowest validation loss so far: those of the last epoch with
     ``is_best``.
 
+    With a :class:`~angpn.sharding.Shard` for the distances, every process of a job calls this alike, with all rows and
+    labels; each then works on its own rows, and all have the same weights after every epoch.
+
     Rows that ``validation_mask`` marks serve stopping only: training never sees their labels. Without a mask,
     ``validation_fraction`` of the labelled rows of each class is held out, rounded but at least one, where a class has
     more than one. Training ends when the validation loss has not improved by ``tol`` for ``patience`` epochs (where all
@@ -99,7 +103,8 @@ def train(
     else:
         features = sparse
     hood = as_neighborhood(distances).to(device)
-    check_same_rows(features.shape[0], hood.n_rows, "features", "distances")
+    n_rows = hood.total_rows if isinstance(hood, Shard) else hood.n_rows
+    check_same_rows(features.shape[0], n_rows, "features", "distances")
     labels = _checked_labels(labels, features.shape[0], network.perceptron.out_features)
     weights = checked_weights(sample_weight, labels, dtype)
     if max_epochs < 1 or patience < 1:
@@ -127,11 +132,15 @@ def train(
             f"no label is held out for validation, so training runs for {max_epochs} epochs without early stopping; "
             "label two rows or more of some class and let validation_fraction be > 0, or pass validation_mask"
         )
+    order = None
+    if isinstance(hood, Shard):
+        order, features = hood.rows, features[hood.rows.to(features.device)]
     with torch.no_grad():
         propagated = network.propagate_input(features, hood)
-    if isinstance(hood, Neighborhood) and device.type == "cpu":
+    if isinstance(hood, Neighborhood) and not isinstance(hood, Shard) and device.type == "cpu":
         order = hood.locality_order()
         hood, propagated = hood.reordered(order), propagated[order]
+    if order is not None:
         labels, training, validation = labels[order], training[order], validation[order]
         weights = None if weights is None else weights[order]
     if not warm_start:
@@ -161,6 +170,11 @@ class _Task(NamedTuple):
     validation: Tensor  # bool
     weights: Tensor | None
 
+    def share(self, mask: Tensor) -> float:
+        """Of the weight of all such rows, in all processes, how much is that of the rows here."""
+        here = mask.sum().double() if self.weights is None else self.weights[mask].double().sum()
+        return float(here / self.hood.total(here))
+
 
 class Training(Iterator[Epoch]):
     """The loop over the epochs, as :func:`train` returns it.
@@ -188,12 +202,18 @@ class Training(Iterator[Epoch]):
         self._number = 0
         self._best_loss = float("inf")
         self._counted_loss, self._counted_number = float("inf"), 0  # of the last improvement that counts
+        self._seed = generator.initial_seed()
+        # What all processes together have, this one included.
+        self._validated = bool(task.hood.total(task.validation.sum().double()))
+        self._share = {"training": task.share(task.training)}
+        if self._validated:
+            self._share["validation"] = task.share(task.validation)
         network.eval()
 
     @property
     def last_epoch(self) -> int:
         """The epoch that will be the last if the validation loss does not improve any more."""
-        if not self._task.validation.any():
+        if not self._validated:
             return self._max_epochs
         return min(self._max_epochs, max(self._counted_number, 1) + self._patience)
 
@@ -213,8 +233,11 @@ class Training(Iterator[Epoch]):
     def _epoch(self, number: int) -> Epoch:
         network, task = self._network, self._task
         network.train()
+        if isinstance(task.hood, Shard):  # each process drops its own, and an epoch's do not depend on those before
+            self._generator.manual_seed(hash((self._seed, number, int(task.hood.rows[0]))))
         logits = network.classify(task.propagated, task.hood, task.rows, self._generator)
-        loss = semi_supervised_loss(logits, task.labels, task.training, task.weights)
+        part = self._part(logits, "training")
+        loss = task.hood.total(part.detach())
         if not torch.isfinite(loss):
             raise ValueError(
                 f"the loss became {loss.item()} in epoch {number}, it must be finite; lower learning_rate, pass "
@@ -222,13 +245,16 @@ class Training(Iterator[Epoch]):
             )
         validation_loss = validation_accuracy = None
         is_best, best = False, self._best
-        if task.validation.any():
+        if self._validated:
             validation_loss, validation_accuracy = self._validate(logits.detach())
             is_best = validation_loss < self._best_loss
             if is_best:
                 best = [weight.clone() for weight in self._live]  # a copy: the live ones change in place
         self._optimizer.zero_grad()
-        loss.backward()
+        part.backward()
+        for weight in self._weights:
+            assert weight.grad is not None
+            weight.grad = task.hood.total(weight.grad)
         self._optimizer.step()
         # Last, so that an interrupt before leaves the best weights and their figures those of whole epochs.
         if is_best and validation_loss is not None:
@@ -245,8 +271,15 @@ class Training(Iterator[Epoch]):
             with torch.no_grad():
                 logits = network.classify(task.propagated, task.hood, task.rows)
         hits = logits[task.validation].argmax(dim=1) == task.labels[task.validation]
-        loss = semi_supervised_loss(logits, task.labels, task.validation, task.weights)
-        return float(loss), float(hits.double().mean())
+        hits, count = (task.hood.total(part.double().sum()) for part in (hits, task.validation))
+        return float(task.hood.total(self._part(logits, "validation"))), float(hits / count)
+
+    def _part(self, logits: Tensor, which: Literal["training", "validation"]) -> Tensor:
+        """What the rows of this process add to the loss."""
+        task, mask = self._task, getattr(self._task, which)
+        if not mask.any():
+            return 0 * logits.sum()
+        return self._share[which] * semi_supervised_loss(logits, task.labels, mask, task.weights)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that the next epoch depends on beside what :func:`train` was given."""

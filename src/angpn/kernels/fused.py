@@ -3,6 +3,9 @@
 With S fixed in a step, F = P H with P = alpha A + (1 - alpha) I, where A is S or made from S and its transpose. For a
 loss with gradient G at F, the inputs get P^T G and the weights of S get alpha <g_i, h_j>, which the Jacobian of the
 projection and F F^T carry on to the F of the step before; that F came from H in the same way, and so on down to F = H.
+
+Lists may speak of more rows than have lists, where rows are shared out among processes: features are then *extended* by
+the rows of others before they are used, and gradients are *folded* back. For one process both do nothing.
 """
 
 from typing import Any, NamedTuple
@@ -106,35 +109,37 @@ def algorithm1_fused(hood: Neighborhood, features: Tensor, chosen: Tensor | None
 def graph_fused(hood: Neighborhood, features: Tensor, **options: Any) -> scipy.sparse.csr_array:
     """S of :func:`angpn.anfp.algorithm1`, compiled, as a sparse matrix without its zeros."""
     o = Options(**options)
-    inputs = features.detach().contiguous().numpy()
+    inputs = _extended(hood, features.detach().contiguous().numpy())
     limit = 1 if o.beta == 0 else o.num_steps or o.max_steps
-    propagated = inputs
-    for _ in range(limit):
+    propagated = inputs[: hood.n_rows]
+    for number in range(1, limit + 1):
         previous = propagated
-        step, propagated = _step(hood, o, inputs, previous, hood.all_rows)
-        if o.num_steps is None and o.beta > 0 and _settled(propagated, previous, o.tol):
+        seen = inputs if number == 1 else _extended(hood, propagated)
+        step, propagated = _step(hood, o, inputs, seen, hood.all_rows)
+        if o.num_steps is None and o.beta > 0 and _settled(hood, propagated, previous, o.tol):
             break
     graph = step.graph
     held = np.arange(graph.columns.shape[1]) < graph.sizes[:, None]
     starts = np.concatenate([[0], np.cumsum(graph.sizes, dtype=np.int64)])
     parts = graph.weights[held], graph.columns[held].astype(np.int64), starts
-    return scipy.sparse.csr_array(parts, shape=(hood.n_rows, hood.n_rows))
+    return scipy.sparse.csr_array(parts, shape=(hood.n_rows, hood.n_columns))
 
 
 class _Algorithm1(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hood: Neighborhood, options: Options, features: Tensor, chosen: Array) -> Tensor:
-        inputs = features.detach().contiguous().numpy()
+        inputs = _extended(hood, features.detach().contiguous().numpy())
         limit = 1 if options.beta == 0 else options.num_steps or options.max_steps
-        propagated, steps = inputs, []
+        propagated, steps = inputs[: hood.n_rows], []
         for number in range(1, limit + 1):
             previous = propagated
             last = (options.num_steps is not None and number == limit) or options.beta == 0
-            step, propagated = _step(hood, options, inputs, previous, chosen if last else hood.all_rows)
+            seen = inputs if number == 1 else _extended(hood, propagated)
+            step, propagated = _step(hood, options, inputs, seen, chosen if last else hood.all_rows)
             steps.append(step)
             if not (ctx.needs_input_grad[2] and options.graph_gradient):
                 steps = steps[-1:]  # the last graph alone carries the gradient
-            if options.num_steps is None and options.beta > 0 and _settled(propagated, previous, options.tol):
+            if options.num_steps is None and options.beta > 0 and _settled(hood, propagated, previous, options.tol):
                 break
         ctx.hood, ctx.options, ctx.inputs, ctx.steps = hood, options, inputs, steps
         ctx.chosen_after = None
@@ -145,28 +150,39 @@ class _Algorithm1(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor, None]:
-        options, inputs = ctx.options, ctx.inputs
+        hood, options, inputs = ctx.hood, ctx.options, ctx.inputs
         of_output = gradient.contiguous().numpy()
         if ctx.chosen_after is not None:
-            of_chosen, of_output = of_output, np.zeros_like(inputs)
+            of_chosen, of_output = of_output, np.zeros((hood.n_rows, inputs.shape[1]), inputs.dtype)
             of_output[ctx.chosen_after] = of_chosen
         of_inputs = np.zeros_like(inputs)
         through_graph = options.graph_gradient and options.beta > 0
         for number, step in reversed(list(enumerate(ctx.steps))):
             if not through_graph:
-                _propagate_backward(step, of_output, of_inputs, options)
+                _propagate_backward(hood, step, of_output, of_inputs, options)
                 break
-            of_output = _step_backward(ctx.hood, step, inputs, of_output, of_inputs, options)
+            of_seen = _step_backward(hood, step, inputs, of_output, of_inputs, options)
             if number == 0:
-                of_inputs += of_output
-        return None, None, torch.from_numpy(of_inputs), None
+                of_inputs += of_seen
+            else:
+                of_output = _folded(hood, of_seen)
+        return None, None, torch.from_numpy(_folded(hood, of_inputs)), None
+
+
+def _extended(hood: Neighborhood, features: Array) -> Array:  # (n_columns, d)
+    return hood.extend(torch.from_numpy(features)).numpy()
+
+
+def _folded(hood: Neighborhood, gradient: Array) -> Array:  # (n_rows, d)
+    return hood.fold(torch.from_numpy(gradient)).numpy()
 
 
 def _step(hood: Neighborhood, options: Options, inputs: Array, seen: Array, chosen: Array) -> tuple[Step, Array]:
     """One alternation: the graph from F, then the next F, in the chosen rows."""
     if options.beta == 0:
-        return _propagate(Step(seen, inputs[:0, 0], _fixed_graph(hood, options, inputs.dtype, chosen)), inputs, options)
-    (n, m), r = hood.indices.shape, len(chosen)
+        step = Step(seen, inputs[:0, 0], _fixed_graph(hood, options, inputs.dtype, chosen))
+        return _propagate(hood, step, inputs, options)
+    n, m, r = len(seen), hood.n_candidates, len(chosen)
     kind = inputs.dtype.type
     inverse = np.ones(n, inputs.dtype)
     if options.normalize:
@@ -191,7 +207,7 @@ def _step(hood: Neighborhood, options: Options, inputs: Array, seen: Array, chos
             "the graph see rows of unit length (normalize)"
         )
     step = Step(seen, inverse, graph)
-    return (step, propagated) if directed else _propagate(step, inputs, options)
+    return (step, propagated) if directed else _propagate(hood, step, inputs, options)
 
 
 def _fixed_graph(hood: Neighborhood, options: Options, dtype: np.dtype[Any], chosen: Array) -> Graph:
@@ -199,7 +215,7 @@ def _fixed_graph(hood: Neighborhood, options: Options, dtype: np.dtype[Any], cho
     key = ("graph", options.n_neighbors, options.gamma, options.rule, dtype.name)
     if key not in hood.memo:
         distances = torch.from_numpy(hood.as_arrays(dtype)[1])
-        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma)
+        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma, average=hood.average)
         k, rule = options.n_neighbors, options.rule
         weights = neighbor_weights(distances, None, n_neighbors=k, beta=0.0, gamma=gamma, rule=rule).numpy()
         sizes = (weights > 0).sum(axis=1)
@@ -217,55 +233,58 @@ def _gamma(hood: Neighborhood, options: Options, dtype: np.dtype[Any]) -> Array:
     key = ("gamma", options.n_neighbors, options.gamma, dtype.name)
     if key not in hood.memo:
         distances = torch.from_numpy(hood.as_arrays(dtype)[1])
-        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma).flatten()
+        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma, average=hood.average).flatten()
         hood.memo[key] = np.ascontiguousarray(np.broadcast_to(gamma.numpy(), (hood.n_rows,)))
     return hood.memo[key]
 
 
-def _settled(now: Array, before: Array, tol: float) -> bool:
-    return bool(np.abs(now - before).max() <= tol * np.abs(now).max())
+def _settled(hood: Neighborhood, now: Array, before: Array, tol: float) -> bool:
+    change, largest = (hood.largest(torch.tensor(np.abs(part).max())) for part in (now - before, now))
+    return bool(change <= tol * largest)
 
 
-def _propagate(step: Step, inputs: Array, options: Options) -> tuple[Step, Array]:
+def _propagate(hood: Neighborhood, step: Step, inputs: Array, options: Options) -> tuple[Step, Array]:
     """Eq. (13) on the graph of a step, in the direction asked for; the step, with what the way back needs."""
-    alpha, graph = options.alpha, step.graph
+    alpha, graph, own = options.alpha, step.graph, slice(hood.n_rows)
     if options.direction == "normalized":
-        degree = _both_ways(graph, np.ones((len(inputs), 1), inputs.dtype))
-        scale = 1 / np.sqrt(np.where(degree > 0, degree, 1))
-        received = _both_ways(graph, scale * inputs)
-        propagated = (1 - alpha) * inputs + alpha * scale * received
+        degree = _both_ways(hood, graph, np.ones((len(inputs), 1), inputs.dtype))
+        scale = _extended(hood, 1 / np.sqrt(np.where(degree > 0, degree, 1)))
+        received = _both_ways(hood, graph, scale * inputs)
+        propagated = (1 - alpha) * inputs[own] + alpha * scale[own] * received
         return step._replace(scale=scale, received=received), propagated
-    propagated = np.zeros((len(graph.chosen), inputs.shape[1]), inputs.dtype)
     if options.direction == "directed":
+        propagated = np.zeros((len(graph.chosen), inputs.shape[1]), inputs.dtype)
         graph.gather(1 - alpha, alpha, inputs, propagated)
-    else:
-        graph.gather(1 - alpha, alpha / 2, inputs, propagated)
-        graph.gather_transposed(alpha / 2, inputs, propagated)
-    return step, propagated
+        return step, propagated
+    propagated = np.zeros_like(inputs)
+    graph.gather(1 - alpha, alpha / 2, inputs, propagated[own])
+    graph.gather_transposed(alpha / 2, inputs[own], propagated)
+    return step, _folded(hood, propagated)
 
 
-def _both_ways(graph: Graph, features: Array) -> Array:
+def _both_ways(hood: Neighborhood, graph: Graph, features: Array) -> Array:  # (n_rows, d)
     """(S + S^T) features, for a graph with all rows."""
     out = np.zeros_like(features)
-    graph.gather(0, 1, features, out)
-    graph.gather_transposed(1, features, out)
-    return out
+    graph.gather(0, 1, features, out[: hood.n_rows])
+    graph.gather_transposed(1, features[: hood.n_rows], out)
+    return _folded(hood, out)
 
 
-def _propagate_backward(step: Step, of_output: Array, of_inputs: Array, options: Options) -> None:
+def _propagate_backward(hood: Neighborhood, step: Step, of_output: Array, of_inputs: Array, options: Options) -> None:
     """Add to the gradient of the inputs what Eq. (13) gives them for a constant graph."""
-    alpha, graph = options.alpha, step.graph
+    alpha, graph, own = options.alpha, step.graph, slice(hood.n_rows)
     kept = of_output * of_inputs.dtype.type(1 - alpha)
-    if len(graph.chosen) == len(of_inputs):
-        of_inputs += kept
+    if len(graph.chosen) == hood.n_rows:
+        of_inputs[own] += kept
     else:
         of_inputs[graph.chosen] += kept
     if step.scale is not None:
-        of_inputs += step.scale * _both_ways(graph, alpha * step.scale * of_output)
+        scale = step.scale[own]
+        of_inputs[own] += scale * _both_ways(hood, graph, _extended(hood, alpha * scale * of_output))
     elif options.direction == "directed":
         graph.gather_transposed(alpha, of_output, of_inputs)
     else:
-        graph.gather(0, alpha / 2, of_output, of_inputs)
+        graph.gather(0, alpha / 2, _extended(hood, of_output), of_inputs[own])
         graph.gather_transposed(alpha / 2, of_output, of_inputs)
 
 
@@ -273,25 +292,27 @@ def _step_backward(
     hood: Neighborhood, step: Step, inputs: Array, of_output: Array, of_inputs: Array, options: Options
 ) -> Array:  # gradient of the F that the graph was made from
     """Backward through one alternation: add to the gradient of the inputs, return that of the features seen."""
-    n, kind, alpha, graph = len(inputs), inputs.dtype.type, options.alpha, step.graph
+    n, kind, alpha, graph, own = len(inputs), inputs.dtype.type, options.alpha, step.graph, slice(hood.n_rows)
     both = options.direction != "directed"
     of_seen, of_affinities = np.zeros_like(inputs), np.empty_like(graph.weights)
     of_degree = np.zeros(n, inputs.dtype)
-    factor, a, b = alpha / (2 if both else 1), of_output, inputs
+    factor, a, b = alpha / (2 if both else 1), _extended(hood, of_output) if both else of_output, inputs
     if step.scale is not None:
         assert step.received is not None
-        factor, a, b = 1.0, alpha * step.scale * of_output, step.scale * inputs
-        of_scaled = _both_ways(graph, a)
-        of_inputs += (1 - alpha) * of_output + step.scale * of_scaled
-        of_scale = alpha * np.einsum("ij,ij->i", of_output, step.received) + np.einsum("ij,ij->i", of_scaled, inputs)
-        of_degree = -of_scale * step.scale[:, 0] ** 3 / 2
+        scale = step.scale[own]
+        factor, a, b = 1.0, _extended(hood, alpha * scale * of_output), step.scale * inputs
+        of_scaled = _both_ways(hood, graph, a)
+        of_inputs[own] += (1 - alpha) * of_output + scale * of_scaled
+        of_scale = alpha * np.einsum("ij,ij->i", of_output, step.received)
+        of_scale += np.einsum("ij,ij->i", of_scaled, inputs[own])
+        of_degree = _extended(hood, -of_scale * scale[:, 0] ** 3 / 2)
     else:
-        _propagate_backward(step, of_output, of_inputs, options)
-    scale = (options.beta / (2 * _gamma(hood, options, inputs.dtype))).astype(inputs.dtype, copy=False)
+        _propagate_backward(hood, step, of_output, of_inputs, options)
+    of_score = (options.beta / (2 * _gamma(hood, options, inputs.dtype))).astype(inputs.dtype, copy=False)
     over_rows(
         rows.gradient_rows,
         len(graph.chosen),
-        *(graph.chosen, graph.sizes, graph.columns, kind(factor), a, b, both, of_degree, scale),
+        *(graph.chosen, graph.sizes, graph.columns, kind(factor), a, b, both, of_degree, of_score),
         *(options.rule == "printed", step.seen, step.inverse, of_affinities, of_seen),
     )
     graph.pass_back(of_affinities, step.inverse, step.seen, of_seen)

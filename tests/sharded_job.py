@@ -1,0 +1,139 @@
+"""What each process of the jobs in test_sharding.py does: `torchrun ... sharded_job.py NAME FOLDER`."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from angpn import ANGPN, ANGPNClassifier, nearest_candidates, train
+from angpn.approximate import part_search
+from angpn.sharding import join, share_out
+
+K, M = 5, 12
+
+
+def problem(dtype=np.float64, n=241):
+    """Rows in three clusters, a quarter labelled; as many as do not divide evenly."""
+    generator = np.random.default_rng(0)
+    truth = generator.integers(3, size=n)
+    x = (generator.normal(size=(3, 6))[truth] + 0.8 * generator.normal(size=(n, 6))).astype(dtype)
+    y = np.where(generator.random(n) < 0.25, truth, -1)
+    return x, y, truth
+
+
+def trained(x, y, hood, epochs=20, **options):
+    """Weights after some epochs."""
+    dtype = torch.float32 if x.dtype == np.float32 else torch.float64
+    network = ANGPN(x.shape[1], 7, 3, n_neighbors=K, normalize_hidden=True, **options).to(dtype)
+    mask = (y != -1) & (np.arange(len(y)) % 3 == 0)
+    run = train(network, x, hood, y, validation_mask=mask, max_epochs=epochs, random_state=1)
+    losses = [(epoch.loss, epoch.validation_loss, epoch.validation_accuracy) for epoch in run]
+    return network, np.array(losses)
+
+
+def variants():
+    """Ways to propagate, each with its own traffic."""
+    for direction in ("directed", "symmetric", "normalized"):
+        yield direction, {"direction": direction}
+    yield "torch", {"direction": "normalized", "backend": "torch"}
+    yield "fixed", {"beta": 0.0, "direction": "symmetric"}
+    yield "settled", {"num_steps": None}
+    yield "constant", {"graph_gradient": False, "direction": "normalized"}
+    yield "local", {"gamma": "local", "rule": "printed", "beta": 0.01}
+
+
+def weights(folder):
+    """The weights of each variant in both precisions."""
+    found = {}
+    for dtype in (np.float32, np.float64):
+        x, y, _ = problem(dtype)
+        hood = share_out(len(x), M, part_search(x, M), 0)
+        for name, options in variants():
+            network, losses = trained(x, y, hood, **options)
+            found |= {f"{dtype.__name__}.{name}.losses": losses}
+            found |= {
+                f"{dtype.__name__}.{name}.{place}": weight.detach().numpy()
+                for place, weight in enumerate(network.parameters())
+            }
+        whole = hood.whole()
+        found |= {f"{dtype.__name__}.lists": whole.indices.numpy(), f"{dtype.__name__}.near": whole.distances.numpy()}
+        found[f"{dtype.__name__}.halo"] = np.array([hood.n_rows, hood.n_columns])
+    np.savez(folder / f"weights{dist.get_rank()}.npz", **found)
+
+
+def labelled_in_a_corner():
+    """Labels only in that third of the rows which is dealt out first."""
+    x, _, truth = problem()
+    y = np.full(len(x), -1)
+    first = nearest_candidates(x, M).locality_order()[:70].numpy()
+    y[first] = truth[first]
+    return x, y
+
+
+def unlabelled_part(folder):
+    """The weights of a job in which one process has no labels."""
+    x, y = labelled_in_a_corner()
+    hood = share_out(len(x), M, part_search(x, M), 0)
+    network, losses = trained(x, y, hood)
+    np.savez(
+        folder / f"unlabelled_part{dist.get_rank()}.npz",
+        losses=losses,
+        weight=network.perceptron.weight.detach(),
+        labelled=np.sum(y[hood.rows] != -1),
+    )
+
+
+def estimator(folder):
+    """A fit like any other; each process keeps what it got."""
+    x, y, _ = problem()
+    model = ANGPNClassifier(
+        hidden_layer_sizes=(8, 8), n_neighbors=K, n_candidates=M, max_iter=20, random_state=0, dropout=0.0
+    ).fit(x, y)
+    np.savez(
+        folder / f"estimator{os.environ['RANK']}.npz",
+        distributions=model.label_distributions_,
+        lists=model.neighborhood_.indices,
+        new=model.predict_proba(x[:9] + 0.01),
+    )
+
+
+def checkpointed(folder):
+    """A fit that keeps a checkpoint; process 1 is killed in the middle where the file `kill` is there."""
+    x, y, _ = problem()
+    kill = (folder / "kill").exists()
+
+    class Watched(ANGPNClassifier):
+        """Dies in epoch 12."""
+
+        def _run(self, training, checkpoint, seed, callbacks):
+            inner = training._epoch
+
+            def epoch(number):
+                if kill and number == 12 and dist.get_rank() == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return inner(number)
+
+            training._epoch = epoch
+            return super()._run(training, checkpoint, seed, callbacks)
+
+    model = Watched(
+        hidden_layer_sizes=(8, 8),
+        n_neighbors=K,
+        n_candidates=M,
+        max_iter=30,
+        random_state=0,
+        checkpoint=folder / "fit.ckpt",
+        resume=True,
+    ).fit(x, y)
+    np.savez(folder / f"checkpointed{dist.get_rank()}.npz", distributions=model.label_distributions_)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    joined = join()
+    assert joined
+    globals()[sys.argv[1]](Path(sys.argv[2]))

@@ -1,0 +1,115 @@
+"""Several processes (torchrun on this machine) against one: the same lists, weights and answers."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from angpn import ANGPNClassifier, nearest_candidates
+
+sys.path.insert(0, str(Path(__file__).parent))
+import sharded_job as job
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without torch.distributed")
+PROCESSES = 2
+
+
+def start(name, folder, processes=PROCESSES):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    return subprocess.run(
+        [*command, str(Path(job.__file__)), name, str(folder)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def run(name, folder, processes=PROCESSES):
+    done = start(name, folder, processes)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = []
+    for rank in range(processes):
+        with np.load(folder / f"{name}{rank}.npz") as file:
+            found.append(dict(file))
+    return found
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return run("weights", tmp_path_factory.mktemp("weights"))
+
+
+@pytest.mark.parametrize("name", [name for name, _ in job.variants()])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-9)])
+def test_after_twenty_epochs_weights_and_losses_are_those_of_one_process(weights, name, dtype, tolerance):
+    x, y, _ = job.problem(dtype)
+    hood = nearest_candidates(x, job.M)
+    network, losses = job.trained(x, y, hood, **dict(job.variants())[name])
+    for found in weights:
+        prefix = f"{dtype.__name__}.{name}"
+        assert_allclose(found[f"{prefix}.losses"], losses, rtol=tolerance)
+        for place, weight in enumerate(network.parameters()):
+            assert_allclose(found[f"{prefix}.{place}"], weight.detach(), rtol=tolerance, atol=tolerance)
+
+
+def test_lists_are_those_of_one_process(weights):
+    x, *_ = job.problem()
+    hood = nearest_candidates(x, job.M)
+    for found in weights:
+        assert_array_equal(found["float64.lists"], hood.indices)
+        assert_allclose(found["float64.near"], hood.distances, atol=1e-12)
+
+
+def test_rows_are_shared_out_and_halos_are_smaller_than_the_rest(weights):
+    own, all_seen = zip(*(found["float64.halo"] for found in weights), strict=True)
+    assert sum(own) == 241
+    assert max(own) - min(own) <= 1
+    assert max(all_seen) < 241
+
+
+@pytest.mark.filterwarnings("ignore:no training label for class")
+def test_a_process_without_labels_takes_part(tmp_path):
+    x, y = job.labelled_in_a_corner()
+    network, losses = job.trained(x, y, nearest_candidates(x, job.M))
+    processes = run("unlabelled_part", tmp_path, processes=3)
+    assert [int(found["labelled"]) for found in processes] == [70, 0, 0]
+    for found in processes:
+        assert_allclose(found["losses"], losses, rtol=1e-9)
+        assert_allclose(found["weight"], network.perceptron.weight.detach(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:training did not settle")
+def test_every_process_ends_with_the_whole_fitted_model(tmp_path):
+    x, y, _ = job.problem()
+    model = ANGPNClassifier(
+        hidden_layer_sizes=(8, 8), n_neighbors=job.K, n_candidates=job.M, max_iter=20, random_state=0, dropout=0.0
+    ).fit(x, y)
+    for found in run("estimator", tmp_path):
+        assert_allclose(found["distributions"], model.label_distributions_, rtol=1e-8)
+        assert_array_equal(found["lists"], model.neighborhood_.indices)
+        assert_allclose(found["new"], model.predict_proba(x[:9] + 0.01), rtol=1e-8)
+
+
+def test_a_killed_process_ends_the_job_and_a_checkpoint_takes_it_up(tmp_path):
+    unbroken = tmp_path / "unbroken"
+    unbroken.mkdir()
+    expected = run("checkpointed", unbroken)
+    (tmp_path / "kill").touch()
+    before = time.monotonic()
+    broken = start("checkpointed", tmp_path)
+    assert time.monotonic() - before < 60
+    assert broken.returncode != 0
+    assert "all processes of the job must stay to the end" in broken.stderr
+    assert (tmp_path / "fit.ckpt").exists()
+    (tmp_path / "kill").unlink()
+    for found, whole in zip(run("checkpointed", tmp_path), expected, strict=True):
+        assert_allclose(found["distributions"], whole["distributions"], rtol=1e-12)

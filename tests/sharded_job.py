@@ -10,8 +10,12 @@ import torch
 import torch.distributed as dist
 
 from angpn import ANGPN, ANGPNClassifier, nearest_candidates, train
-from angpn.approximate import part_search
+from angpn.approximate import PartSearch
+from angpn.cli import main
+from angpn.fitting import committee as committee_fitting
+from angpn.fitting import neighbors
 from angpn.sharding import join, share_out
+from angpn.training import Training
 
 K, M = 5, 12
 
@@ -51,7 +55,7 @@ def weights(folder):
     found = {}
     for dtype in (np.float32, np.float64):
         x, y, _ = problem(dtype)
-        hood = share_out(len(x), M, part_search(x, M), 0)
+        hood = share_out(len(x), M, PartSearch(x, M), 0)
         for name, options in variants():
             network, losses = trained(x, y, hood, **options)
             found |= {f"{dtype.__name__}.{name}.losses": losses}
@@ -77,7 +81,7 @@ def labelled_in_a_corner():
 def unlabelled_part(folder):
     """The weights of a job in which one process has no labels."""
     x, y = labelled_in_a_corner()
-    hood = share_out(len(x), M, part_search(x, M), 0)
+    hood = share_out(len(x), M, PartSearch(x, M), 0)
     network, losses = trained(x, y, hood)
     np.savez(
         folder / f"unlabelled_part{dist.get_rank()}.npz",
@@ -101,26 +105,42 @@ def estimator(folder):
     )
 
 
+def committee(folder):
+    """The default, on rows that are taken for many."""
+    committee_fitting.EXACT_ROWS = neighbors.EXACT_ROWS = 100
+    x, y, _ = problem()
+    model = ANGPNClassifier(random_state=0, recall=1).fit(x, y)
+    np.savez(folder / f"committee{dist.get_rank()}.npz", distributions=model.label_distributions_)
+
+
+def command(folder):
+    """angpn label, as users have it."""
+    x, y, _ = problem()
+    sys.argv = ["angpn", "label", str(folder / "rows.npy"), "--labels", str(folder / "labels.csv")]
+    sys.argv += ["-o", str(folder / "out")]
+    if dist.get_rank() == 0:
+        np.save(folder / "rows.npy", x)
+        known = np.flatnonzero(y != -1)
+        lines = [f"{row},class {y[row]}" for row in known]
+        (folder / "labels.csv").write_text("\n".join(["id,label", *lines]) + "\n")
+    dist.barrier()
+    main()
+
+
 def checkpointed(folder):
     """A fit that keeps a checkpoint; process 1 is killed in the middle where the file `kill` is there."""
     x, y, _ = problem()
     kill = (folder / "kill").exists()
 
-    class Watched(ANGPNClassifier):
-        """Dies in epoch 12."""
+    inner = Training._epoch
 
-        def _run(self, training, checkpoint, seed, callbacks):
-            inner = training._epoch
+    def epoch(self, number):
+        if kill and number == 12 and dist.get_rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return inner(self, number)
 
-            def epoch(number):
-                if kill and number == 12 and dist.get_rank() == 1:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return inner(number)
-
-            training._epoch = epoch
-            return super()._run(training, checkpoint, seed, callbacks)
-
-    model = Watched(
+    Training._epoch = epoch
+    model = ANGPNClassifier(
         hidden_layer_sizes=(8, 8),
         n_neighbors=K,
         n_candidates=M,

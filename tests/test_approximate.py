@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from angpn import ANGPNClassifier, approximate, estimator, nearest_candidates, pairwise_distances
 from angpn.approximate import approximate_candidates, approximate_fitted
+from angpn.fitting import neighbors
 
 pytest.importorskip("faiss")
 N, M = 1500, 12
@@ -153,7 +154,7 @@ def test_rows_mapped_from_a_file_are_not_copied_whole(tmp_path, monkeypatch):
 @pytest.fixture
 def many_rows(monkeypatch):
     """As if these were very many."""
-    monkeypatch.setattr(estimator, "EXACT_ROWS", 100)
+    monkeypatch.setattr(neighbors, "EXACT_ROWS", 100)
     monkeypatch.setattr(estimator, "EXACT_PAIRS", 100)
 
 

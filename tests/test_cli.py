@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
@@ -56,7 +57,7 @@ def test_bench_of_methods_prints_one_json_object_with_all_of_them(monkeypatch):
 
     few = {"LP": LabelPropagation, "LogisticRegression": LogisticRegression}
     monkeypatch.setattr("angpn.baselines.METHODS", few)
-    monkeypatch.setattr("angpn.bench.METHODS", few)
+    monkeypatch.setattr("angpn.bench.fits.METHODS", few)
     result = CliRunner().invoke(app, ["bench", "--methods", "--rows", "200", "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)
     assert found["rows"] == 200
@@ -105,7 +106,7 @@ def test_importing_the_library_imports_no_heavy_package():
 def test_bench_prints_one_json_object():
     command = [sys.executable, "-m", "angpn", "bench", "--json", "--sizes", "300"]
     code = (
-        "import angpn.bench as b, sys; b.ROUNDS[300] = 1;"
+        "import angpn.bench.epochs as b, sys; b.ROUNDS[300] = 1;"
         f"sys.argv = {command[2:]!r}; from angpn.cli import main; main()"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -117,6 +118,26 @@ def test_bench_prints_one_json_object():
     assert found["peak_bytes_per_row"] > 0
     assert 0 < found["limit_fraction"] < 1.5
     assert "growth_exponent" in found
+
+
+def test_bench_of_scale_prints_one_json_object():
+    arguments = ["bench", "--scale", "--sizes", "1000,2000"]
+    result = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    found = json.loads(result.stdout)
+    assert found["rows"] == 2000
+    assert found["recall"] == 1
+    assert found["accuracy"] > 0.5
+    assert 0 < found["neighbour_seconds"] < found["fit_seconds"]
+    assert found["peak_gb"] > 0.05
+    assert np.isfinite(found["growth_exponent"])
+    shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
+    assert "2,000 rows of 64 features" in shown
+
+
+def test_bench_of_scale_needs_two_sizes():
+    result = CliRunner().invoke(app, ["bench", "--scale", "--sizes", "1000"])
+    assert result.exit_code == 2
+    assert "at least 2 numbers" in result.output
 
 
 @pytest.mark.parametrize(("sizes", "message"), [("a,b", "whole numbers with commas"), ("10", "at least 100, got 10")])

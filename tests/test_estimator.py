@@ -431,7 +431,7 @@ def test_fitting_again_with_more_labels_starts_warm(blobs, monkeypatch):
     model = quick(warm_start=True).fit(X, np.where(y == 2, -1, y))
     hood, convs = model.neighborhood_, model.module_.convs.state_dict()
     known = model.module_.perceptron.weight.detach().clone()
-    monkeypatch.setattr("angpn.estimator.nearest_candidates", None)  # not to be called again
+    monkeypatch.setattr("angpn.fitting.neighbors.nearest_candidates", None)  # not to be called again
     model.set_params(max_iter=1).fit(X, y)  # a third class
     assert model.neighborhood_ is hood
     assert list(model.classes_) == [0, 1, 2]
@@ -697,7 +697,7 @@ def test_a_killed_fit_goes_on_and_ends_as_if_nothing_had_happened(blobs, tmp_pat
 
 def whole_fit(model, X, y, random):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("angpn.estimator.check_random_state", lambda state: random)
+        patch.setattr("angpn.fitting.task.check_random_state", lambda state: random)
         model.fit(X, y)
 
 

@@ -1,9 +1,10 @@
 """Several processes (torchrun on this machine) against one: the same lists, weights and answers."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -99,16 +100,44 @@ def test_every_process_ends_with_the_whole_fitted_model(tmp_path):
         assert_allclose(found["new"], model.predict_proba(x[:9] + 0.01), rtol=1e-8)
 
 
+def test_a_committee_is_the_same_in_every_process(tmp_path):
+    x, y, _ = job.problem()
+    model = ANGPNClassifier(random_state=0, recall=1).fit(x, y)
+    for found in run("committee", tmp_path):
+        assert_allclose(found["distributions"], model.label_distributions_, atol=1e-5)
+
+
+def test_under_torchrun_the_command_writes_and_speaks_once(tmp_path):
+    done = start("command", tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("rows labelled from") == 1
+    assert len((tmp_path / "out" / "predictions.csv").read_text().splitlines()) == 242
+
+
+def start_without_torchrun(name, folder):
+    """The processes by themselves: torchrun would end the one that is left before it could say anything."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(Path(job.__file__)), name, str(folder)]
+    return [
+        subprocess.Popen(command, env={**os.environ, **place, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+
+
 def test_a_killed_process_ends_the_job_and_a_checkpoint_takes_it_up(tmp_path):
     unbroken = tmp_path / "unbroken"
     unbroken.mkdir()
     expected = run("checkpointed", unbroken)
     (tmp_path / "kill").touch()
-    before = time.monotonic()
-    broken = start("checkpointed", tmp_path)
-    assert time.monotonic() - before < 60
-    assert broken.returncode != 0
-    assert "all processes of the job must stay to the end" in broken.stderr
+    left, killed = start_without_torchrun("checkpointed", tmp_path)
+    killed.communicate(timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    error = left.communicate(timeout=60)[1]
+    assert left.returncode == 1
+    assert "all processes of the job must stay to the end" in error
     assert (tmp_path / "fit.ckpt").exists()
     (tmp_path / "kill").unlink()
     for found, whole in zip(run("checkpointed", tmp_path), expected, strict=True):

@@ -24,7 +24,6 @@ from angpn.kernels.rows import inverse_lengths, sparse_product_rows, squared_dis
 from angpn.kernels.threads import over_rows
 from angpn.neighborhood import Neighborhood
 from angpn.optional import require
-from angpn.sharding import Find
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +81,7 @@ def approximate_candidates(
         indices[block], distances[block] = index.nearest(rows[block], n_candidates, own)
         on_rows(len(own))
     judged = np.sort(sample[1::2])
-    found = _recall(distances[judged], index.exact(judged, n_candidates))
+    found = _recall(distances[judged], _exact(rows, judged, n_candidates))
     if found < recall - _SLACK:
         warn(f"neighbours were to be found with a recall of {recall:.2f}, got {found:.2f}; pass recall=1 to search all")
     return Found(Neighborhood(torch.from_numpy(indices), torch.from_numpy(distances)), found)
@@ -107,39 +106,52 @@ def approximate_fitted(
     return torch.from_numpy(indices), torch.from_numpy(distances)
 
 
-def part_search(
-    x: Any,  # (n, d) array or CSR array
-    n_candidates: int,
-    metric: Metric = "chord",
-    *,
-    recall: float = 0.95,
-    random_state: int = 0,
-) -> Find:
-    """For :func:`angpn.sharding.share_out`: the nearest of some rows among others, exactly where these are few.
+class PartSearch:
+    """What one of several processes can say of the nearest rows, for :func:`angpn.sharding.share_out`.
 
-    Only the rows that are asked about, and those of this process's own part, are read.
+    It answers for its own part of the rows of ``x``, exactly where that is small. Of the others it reads only those
+    that it is asked about.
     """
-    index: dict[range, _Index] = {}
 
-    def find(asked: range, mine: range) -> tuple[Tensor, Tensor]:
-        queries, count = x[asked.start : asked.stop], min(n_candidates + 1, len(mine))
-        part = x[mine.start : mine.stop]
-        if len(mine) <= EXACT_ROWS or recall == 1 or not has_index(len(mine)):
-            found = nearest_fitted(part, queries, count, metric, random_state=random_state)
+    def __init__(
+        self,
+        x: Any,  # (n, d) array
+        n_candidates: int,
+        metric: Metric = "chord",
+        *,
+        recall: float = 0.95,
+        random_state: int = 0,
+    ) -> None:
+        self._x, self._count, self._metric = x, n_candidates, metric
+        self._target, self._seed = recall, random_state
+        self._index: _Index | None = None
+
+    def __call__(self, asked: range, mine: range) -> tuple[Tensor, Tensor]:  # (r, m) numbers, distances
+        """The nearest of rows ``asked`` among rows ``mine``, the row itself left out."""
+        count, part = min(self._count + 1, len(mine)), self._x[mine.start : mine.stop]
+        queries = self._x[asked.start : asked.stop]
+        if self._is_exact(len(mine)):
+            found = nearest_fitted(part, queries, count, self._metric, random_state=self._seed)
         else:
-            if mine not in index:
-                generator = np.random.default_rng(random_state)
-                index[mine] = _Index(_Rows(part, metric), generator)
-                index[mine].tune(np.sort(generator.permutation(len(mine))[:SAMPLE]), n_candidates, recall)
-            nearest = index[mine].nearest(_Rows(queries, metric), count)
+            if self._index is None:
+                generator = np.random.default_rng(self._seed)
+                self._index = _Index(_Rows(part, self._metric), generator)
+                self._index.tune(np.sort(generator.permutation(len(mine))[:SAMPLE]), self._count, self._target)
+            nearest = self._index.nearest(_Rows(queries, self._metric), count)
             found = torch.from_numpy(nearest[0]), torch.from_numpy(nearest[1])
-        numbers = found[0].numpy() + mine.start
-        keep = _others(numbers, np.arange(asked.start, asked.stop))
-        return torch.from_numpy(numbers[keep].reshape(len(asked), -1)), found[1][torch.from_numpy(keep)].view(
-            len(asked), -1
-        )
+        numbers, distances = found[0].long() + mine.start, found[1]
+        keep = torch.from_numpy(_others(numbers.numpy(), np.arange(asked.start, asked.stop)))
+        return numbers[keep].view(len(asked), -1), distances[keep].view(len(asked), -1)
 
-    return find
+    def recall(self, rows: Array, distances: Array) -> float:
+        """The share of the nearest that lists of these rows hold, on a sample of them."""
+        if self._index is None:
+            return 1.0
+        sample = np.random.default_rng(self._seed).permutation(len(rows))[:SAMPLE]
+        return _recall(distances[sample], _exact(_Rows(self._x, self._metric), rows[sample], self._count))
+
+    def _is_exact(self, n_rows: int) -> bool:
+        return n_rows <= EXACT_ROWS or self._target == 1 or not has_index(n_rows)
 
 
 class _Rows:
@@ -234,7 +246,7 @@ class _Index:
 
     def tune(self, sample: Array, count: int, recall: float) -> None:
         """Look into as many groups as this recall takes."""
-        true = self.exact(sample, count)
+        true = _exact(self._rows, sample, count)
         groups = 1
         while groups < self._n_groups:
             self._index.nprobe = groups
@@ -261,21 +273,22 @@ class _Index:
         order = np.argsort(distances, axis=1, kind="stable")[:, :count]
         return np.take_along_axis(found, order, axis=1), np.take_along_axis(distances, order, axis=1)
 
-    def exact(self, chosen: Array, count: int) -> Array:  # (r, count)
-        """The true distances of some rows to those nearest to them."""
-        queries, best = self._rows[chosen], np.empty((len(chosen), 0))
-        for block in _blocks(len(self._rows)):
-            found = queries.distances_to(self._rows[block])
-            here = np.flatnonzero((chosen >= block.start) & (chosen < block.stop))
-            found[here, chosen[here] - block.start] = np.inf
-            found = np.hstack([best, found])
-            best = np.partition(found, min(count, found.shape[1]) - 1, axis=1)[:, :count]
-        return np.sort(best, axis=1)
-
     def _points(self, rows: _Rows) -> Array:
         """What the index is told of rows."""
         scaled = rows.scaled()
         return np.ascontiguousarray(scaled if self._basis is None else scaled @ self._basis, np.float32)
+
+
+def _exact(rows: _Rows, chosen: Array, count: int) -> Array:  # (r, count)
+    """The true distances of some rows to those nearest to them."""
+    queries, best = rows[chosen], np.empty((len(chosen), 0))
+    for block in _blocks(len(rows)):
+        found = queries.distances_to(rows[block])
+        here = np.flatnonzero((chosen >= block.start) & (chosen < block.stop))
+        found[here, chosen[here] - block.start] = np.inf
+        found = np.hstack([best, found])
+        best = np.partition(found, min(count, found.shape[1]) - 1, axis=1)[:, :count]
+    return np.sort(best, axis=1)
 
 
 def _others(found: Array, own: Array) -> Array:  # (r, m) bool, False once in each row

@@ -186,7 +186,10 @@ def label(
     """Label the rest: you labelled a few rows of a folder, table or array."""
     from angpn.labelling import Settings, check_folder, encoder_of, run, understand, write_output
     from angpn.labelling.table_encoder import TableEncoder
+    from angpn.sharding import is_first, join
 
+    if join() and not is_first():
+        quiet, as_json = True, False  # under torchrun one process speaks and writes for all
     settings = Settings(
         input=input,
         labels=labels,
@@ -218,6 +221,8 @@ def label(
             return
         check_folder(output)
         outcome = run(task, progress=not quiet and sys.stderr.isatty())
+        if not is_first():
+            return
         files = write_output(outcome, output)
     estimate = outcome.estimate
     about |= {
@@ -262,27 +267,35 @@ def predict(
 @app.command()
 def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    sizes: Annotated[str, typer.Option(help="Numbers of rows to measure at, with commas.")] = "1000,5000,20000,70000",
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            help="Numbers of rows to measure at, with commas: by default 1000,5000,20000,70000, "
+            "for --scale 10000,30000,100000,300000,1000000.",
+            show_default=False,
+        ),
+    ] = None,
     methods: Annotated[
         bool, typer.Option("--methods", help="Time a whole fit of every method of angpn.baselines instead.")
     ] = False,
     rows: Annotated[int, typer.Option(help="Number of rows for --methods.", min=100)] = 5000,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Fit a million rows, and time epochs up to there, instead.")
+    ] = False,
 ) -> None:
     """Time an epoch beside torch_geometric's networks and Algorithm 1 in dense torch: about ten minutes."""
     import importlib.util
 
+    if scale:
+        _bench_scale(_row_counts(sizes or "10000,30000,100000,300000,1000000", least=2), as_json)
+        return
     if importlib.util.find_spec("torch_geometric") is None:
         raise typer.BadParameter("the peers need torch_geometric; install angpn[baselines]")
     if methods:
         _bench_methods(rows, as_json)
         return
-    try:
-        numbers = sorted({int(size) for size in sizes.split(",")})
-    except ValueError:
-        raise typer.BadParameter(f"--sizes must be whole numbers with commas, got {sizes!r}") from None
-    if numbers[0] < 100:
-        raise typer.BadParameter(f"--sizes must be at least 100, got {numbers[0]}")
-    from angpn.bench import PEERS, gemm_rate, measure, summary
+    numbers = _row_counts(sizes or "1000,5000,20000,70000")
+    from angpn.bench.epochs import PEERS, gemm_rate, measure, summary
 
     errors = Console(stderr=True)
     measurements = []
@@ -513,9 +526,46 @@ def fetch(
     typer.echo(f"{name}: {rows} x {columns}, {len(found.target_names)} classes, in {data_folder(context.obj)}")
 
 
+def _row_counts(sizes: str, least: int = 1) -> list[int]:
+    try:
+        numbers = sorted({int(size) for size in sizes.split(",")})
+    except ValueError:
+        raise typer.BadParameter(f"--sizes must be whole numbers with commas, got {sizes!r}") from None
+    if numbers[0] < 100:
+        raise typer.BadParameter(f"--sizes must be at least 100, got {numbers[0]}")
+    if len(numbers) < least:
+        raise typer.BadParameter(f"--sizes must be at least {least} numbers, to see how time grows, got {sizes!r}")
+    return numbers
+
+
+def _bench_scale(sizes: list[int], as_json: bool) -> None:
+    from angpn.bench.scale import measure
+
+    with Console(stderr=True).status("measuring") as status:
+        found = measure(sizes, status.update)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    table = Table(title=f"{found['rows']:,} rows of 64 features, 1 % labelled, default settings")
+    for column in ("", "measured"):
+        table.add_column(column, justify="right" if column else "left")
+    peak = "unknown" if found["peak_gb"] is None else f"{found['peak_gb']:.1f} GB"
+    for what, value in (
+        ("whole fit", f"{found['fit_seconds']:.0f} s"),
+        ("of it neighbours", f"{found['neighbour_seconds']:.0f} s"),
+        ("recall of neighbours", f"{found['recall']:.1%}"),
+        ("accuracy on hidden labels", f"{found['accuracy']:.1%}"),
+        ("peak memory", peak),
+        ("an epoch of a network grows as", f"n^{found['growth_exponent']:.2f}"),
+        *((f"  on {int(n):,} rows", f"{value:.3f} s") for n, value in found["epoch_seconds"].items()),
+    ):
+        table.add_row(what, value)
+    Console().print(table)
+
+
 def _bench_methods(rows: int, as_json: bool) -> None:
     from angpn.baselines import METHODS
-    from angpn.bench import measure_methods
+    from angpn.bench.fits import measure_methods
 
     errors, found = Console(stderr=True), {}
     with errors.status("measuring") as status:

@@ -1,89 +1,40 @@
 """ANGPNClassifier: the method as a scikit-learn estimator."""
 
 import os
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import scipy.sparse
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from angpn.approximate import (
-    EXACT_PAIRS,
-    EXACT_ROWS,
-    approximate_candidates,
-    approximate_fitted,
-    has_index,
-    part_search,
-)
-from angpn.callbacks import CallbackSupportMixin, EpochCallbacks, with_callbacks
+from angpn.approximate import EXACT_PAIRS, approximate_fitted, has_index
+from angpn.callbacks import CallbackSupportMixin, with_callbacks
 from angpn.carriers import ROWS_AT_ONCE, Carrier, heaviest
-from angpn.checkpoint import Checkpoint
-from angpn.checks import as_sparse_rows, check_alpha, check_choice, check_same_rows, warn
-from angpn.committee.committee import Committee
-from angpn.committee.fitting import Labels, Request, State, best_round, choose
-from angpn.committee.fitting import train as train_committee
-from angpn.committee.members import GraphOptions
-from angpn.committee.search import make_folds
-from angpn.committee.view import Scaling
-from angpn.coverage import Coverage, candidate_coverage
-from angpn.distances import Metric, nearest_candidates, nearest_fitted, neighbors_from_graph
+from angpn.checks import as_sparse_rows, check_alpha, check_choice, check_same_rows
+from angpn.distances import Metric, nearest_fitted
 from angpn.fitted import FittedCommittee, FittedNetwork
+from angpn.fitting.committee import fit_committee
+from angpn.fitting.network import fit_network
+from angpn.fitting.task import Task
 from angpn.graph import Gamma, Rule, check_graph_options
 from angpn.inputs import (
     Array,
     as_array,
     as_distances,
     as_weights,
-    as_widths,
     check_not_negative,
-    check_scales,
-    equal_rows,
     few_enough_neighbors,
     find_device,
-    on_device,
-    plain,
-    plain_seed,
-    prepared_rows,
 )
-from angpn.labels import UNLABELLED, EncodedLabels, check_enough_classes, encode_labels
-from angpn.neighborhood import Neighborhood
-from angpn.network import ANGPN
+from angpn.labels import UNLABELLED, check_enough_classes, encode_labels
 from angpn.persistence import load_model, save_model
-from angpn.progress import EpochBar, count_bar
 from angpn.propagation import Direction
-from angpn.sharding import Shard, agreed, is_first, join, share_out
-from angpn.training import Epoch, Training, check_task, checked_mask, checked_weights, hold_out, train
-
-CANDIDATES_PER_NEIGHBOR = 4
-_WHOLES = ("joblib.", "sklearn.model_selection.", "angpn.labelling.", "angpn.experiments.")
-ALPHA_OF_LAYERS = 0.7
-_MANY_ROUNDS = 20
-_MANY_ROWS = 10_000
-
-# A fit may be taken up with other values of these: they change how long it runs, not what an epoch does.
-_HOW_LONG = ("max_iter", "n_iter_no_change", "tol")
-_NETWORK_OPTIONS = (
-    "normalize_hidden",
-    "dropout",
-    "alpha",
-    "beta",
-    "gamma",
-    "rule",
-    "num_steps",
-    "direction",
-    "graph_gradient",
-)
 
 # Every parameter that the result depends on, so that a new default never changes what the paper's configuration is.
 _PAPER: Mapping[str, Any] = {
@@ -110,19 +61,6 @@ _PAPER: Mapping[str, Any] = {
     "validation_fraction": 0.05,
     "class_weight": None,
 }
-
-
-class _Task(NamedTuple):
-    """What a fit was asked, checked."""
-
-    X: Any
-    y: Any
-    labels: EncodedLabels
-    mask: Array | None
-    weights: Array | None
-    distances: Any
-    n_neighbors: int
-    previous: Mapping[str, Any] | None  # the attributes of the last fit, for a warm start
 
 
 class ANGPNClassifier(
@@ -184,6 +122,7 @@ class ANGPNClassifier(
         committee_: the committee, where there are none.
         neighborhood_: each row's candidates and their distances.
         recall_: the share of the nearest rows that are among these, on a sample; 1 where all were searched for.
+        neighbor_seconds_: how long the search for them took.
         layer_graphs_: the learnt S of each layer, or of a committee's first and last round, sparse.
         graph_: the last of them.
         embedding_: the last hidden layer, or the propagated features, for every row of X.
@@ -314,179 +253,23 @@ class ANGPNClassifier(
         mask = None if validation_mask is None else as_array(validation_mask)
         weights = None if sample_weight is None else as_weights(sample_weight, labels.codes)
         n_neighbors = few_enough_neighbors(int(self.n_neighbors), X.shape[0])
-        task = _Task(X, y, labels, mask, weights, distances, n_neighbors, previous)
+        task = Task(self, X, y, labels, mask, weights, distances, n_neighbors, previous)
         for derived in ("layer_graphs_", "embedding_", "module_", "committee_"):
             self.__dict__.pop(derived, None)
-        if self.hidden_layer_sizes is None:
-            # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give.
-            with threadpool_limits(1, "blas" if X.shape[0] > _MANY_ROWS else None):
-                self.label_distributions_ = self._fit_committee(task)
+        fit = fit_committee(task) if self.hidden_layer_sizes is None else fit_network(task)
+        self._fitted, self._seed, self._codes = fit.fitted, fit.seed, labels.codes
+        if isinstance(fit.fitted, FittedNetwork):
+            self.module_ = fit.fitted.module
         else:
-            self.label_distributions_ = self._fit_network(task)
-        self.classes_, self._codes, self.n_neighbors_ = labels.classes, labels.codes, n_neighbors
-        self.neighborhood_ = self._fitted.hood
-        self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
-        self.validation_transduction_ = self.classes_[self._held_out_codes()]
-        self.n_iter_ = len(self.loss_curve_)
+            self.committee_ = fit.fitted.committee
+        self.classes_, self.n_neighbors_, self.neighborhood_ = labels.classes, n_neighbors, fit.fitted.hood
+        self.label_distributions_ = fit.distributions
+        self.transduction_ = self.classes_[fit.distributions.argmax(axis=1)]
+        self.validation_mask_, self.validation_transduction_ = fit.validation_mask, self.classes_[fit.held_codes]
+        self.loss_curve_, self.validation_scores_, self.n_iter_ = fit.losses, fit.scores, len(fit.losses)
+        self.best_iter_, self.best_validation_score_ = fit.best_iter, fit.best_score
+        self.recall_, self.neighbor_seconds_, self.coverage_ = fit.recall, fit.neighbor_seconds, fit.coverage
         return self
-
-    def _fit_network(self, task: "_Task") -> Array:  # (n, c)
-        """Train a network with hidden layers end to end; what it says of each row."""
-        X, labels, mask, weights, previous = task.X, task.labels, task.mask, task.weights, task.previous
-        if previous is not None and "module_" not in previous:
-            previous = None  # a committee has no weights that a network could take over
-        check_scales(X)
-        features = prepared_rows(X, self.normalize)
-        device = find_device(self.device, scipy.sparse.issparse(features))
-        problem = {name: getattr(self, name) for name in _PAPER if name not in _HOW_LONG}
-        problem |= {
-            "hidden_layer_sizes": as_widths(self.hidden_layer_sizes),
-            "random_state": plain_seed(self.random_state),
-        }
-        problem |= {"X": features, "y": labels.codes, "mask": mask, "weights": weights, "distances": task.distances}
-        if previous is not None:  # a warm start begins, and holds out, as the fit before it left things
-            problem |= {"known": previous["_codes"], "held": previous["validation_mask_"]}
-        checkpoint = Checkpoint(self.checkpoint, resume=self.resume, problem=problem)
-        seed = self._drawn_seed() if checkpoint.seed is None else checkpoint.seed
-
-        metric: Metric = "chord" if self.metric == "auto" else self.metric
-        together = join()
-        same_rows = previous if previous is not None and equal_rows(previous["_fitted"].rows, features) else None
-        if same_rows is not None and task.distances is None and _serves(same_rows, metric, self._count(task)):
-            hood = same_rows["neighborhood_"]
-        elif together:
-            hood = self._shard(features, metric, task, seed)
-        else:
-            hood = self._neighbors(features, metric, task, seed)
-        if mask is None:
-            mask = self._held_out(labels.codes, weights, seed, same_rows)
-        network = self._network(features, labels.classes, task.n_neighbors, seed, previous).to(device)
-        training = train(
-            network,
-            on_device(features, device),
-            hood,
-            labels.codes,
-            validation_mask=mask,
-            sample_weight=self._with_class_weights(weights, labels, mask, features.dtype),
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            max_epochs=self.max_iter,
-            patience=self.n_iter_no_change,
-            tol=self.tol,
-            warm_start=previous is not None,
-            class_names=labels.classes.tolist(),
-            random_state=seed,
-        )
-        epochs = self._run(training, checkpoint, seed, EpochCallbacks(self, self.max_iter, X, task.y))
-
-        self.module_, self._seed, self.validation_mask_ = network, seed, mask
-        found_by = metric if task.distances is None else "precomputed"
-        known = None
-        if isinstance(hood, Shard):
-            with torch.no_grad():
-                own = on_device(features[hood.rows.numpy()], device)
-                known = hood.gathered(network.probabilities(own, hood.to(device)).cpu()).numpy()
-            hood = hood.whole()
-        fitted = FittedNetwork(network, features, hood.to("cpu"), found_by, bool(self.normalize))
-        self._fitted: FittedNetwork | FittedCommittee = fitted
-        self.loss_curve_ = [epoch.loss for epoch in epochs]
-        scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
-        self.validation_scores_ = scores or None
-        best = [epoch.validation_accuracy for epoch in epochs if epoch.is_best]
-        self.best_validation_score_ = best[-1] if best else None
-        self.best_iter_ = max((epoch.number for epoch in epochs if epoch.is_best), default=len(epochs))
-        self.coverage_ = None if together else self._coverage(task.distances)
-        self._held_codes: Array | None = None
-        return fitted.distributions() if known is None else known
-
-    def _fit_committee(self, task: "_Task") -> Array:  # (n, c)
-        """Choose a view and settings by the labels, then train in rounds; what the committee says of each row."""
-        codes, mask, seed = task.labels.codes, task.mask, self._drawn_seed()
-        known = torch.from_numpy(codes)
-        masked = torch.zeros(len(codes), dtype=torch.bool) if mask is None else checked_mask(mask, known)
-        check_task(known, masked, checked_weights(task.weights, known, torch.float64), task.labels.classes.tolist())
-        mask = None if mask is None else masked.numpy()
-        X = prepared_rows(task.X, False)
-        weights = self._with_class_weights(task.weights, task.labels, mask, np.dtype(np.float64))
-        options = GraphOptions(
-            task.n_neighbors, *(plain(getattr(self, name)) for name in ("beta", "gamma", "rule", "direction"))
-        )
-        previous = None if task.previous is None else task.previous.get("committee_")
-        request = Request(
-            views=self._views(X, previous),
-            alpha=None if self.alpha == "auto" else float(self.alpha),
-            options=options,
-            neighbors=lambda rows, metric: self._neighbors(rows, metric, task, seed),
-            given_distances=task.distances is not None,
-            settings=None if previous is None else previous.settings,
-            bar=lambda what, total: count_bar(what, total, enabled=bool(self.verbose) and is_first()),
-            seed=seed,
-        )
-        counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
-        given = Labels(codes, weights, make_folds(counting, mask, seed), bool(masked.any()))
-        chosen = choose(X, given, request)
-        history = self._rounds(train_committee(chosen, given, request), X, task.y)
-
-        best = best_round(history)
-        kept, view = history[best], chosen.look.view
-        self.committee_, self._seed = kept.committee, seed
-        distributions = kept.beliefs.numpy().astype(X.dtype)
-        found_by = view.metric if task.distances is None else "precomputed"
-        self._fitted = FittedCommittee(self.committee_, view.rows(X), chosen.look.hood, found_by, distributions)
-        held = np.full(len(codes), UNLABELLED, dtype=np.int64)
-        for rows, beliefs in kept.held:
-            held[rows] = beliefs.argmax(dim=1).numpy()
-        self.validation_mask_ = held != UNLABELLED
-        self._held_codes = held[self.validation_mask_]
-        self.loss_curve_ = [state.loss for state in history]
-        self.validation_scores_ = [state.accuracy for state in history] if self.validation_mask_.any() else None
-        self.best_validation_score_ = self.validation_scores_[best] if self.validation_scores_ else None
-        self.best_iter_ = best + 1
-        self.coverage_ = None
-        return distributions
-
-    def _rounds(self, training: Iterator[State], X: Any, y: Any) -> list[State]:
-        """The rounds of a committee, told to all who watch."""
-        most = 1 + (_MANY_ROUNDS if self.num_steps is None else int(self.num_steps))
-        callbacks = EpochCallbacks(self, most, X, y)
-        history: list[State] = []
-        try:
-            with count_bar("rounds", most, enabled=bool(self.verbose) and is_first()) as advance:
-                for state in training:
-                    history.append(state)
-                    advance(1)
-                    said = [found.beliefs.argmax(dim=1) for found in history[-2:]]
-                    settled = self.num_steps is None and len(said) == 2 and torch.equal(*said)
-                    if callbacks.stop_after_epoch() or len(history) == most or settled:
-                        break
-        except KeyboardInterrupt:
-            if not history or _is_part_of_a_whole():
-                raise
-            warn(f"training was interrupted after round {len(history)} and keeps what that one learnt; fit again")
-        callbacks.end()
-        return history
-
-    def _views(self, X: Any, previous: Committee | None) -> list[tuple[Scaling, Metric]]:
-        """The ways to look at the rows among which the labels decide, or the one that they did decide for."""
-        views: list[tuple[Scaling, Metric]]
-        if self.metric != "auto":
-            views = [("unit" if self.normalize else "none", self.metric)]
-        elif scipy.sparse.issparse(X):  # standardising would fill it
-            views = [("unit", "chord"), ("rare", "chord")]
-        else:
-            views = [("unit", "chord"), ("standard", "euclidean"), ("both", "chord")]
-        last = None if previous is None else (previous.view.scaling, previous.view.metric)
-        return [last] if last in views else views
-
-    def _drawn_seed(self) -> int:
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return agreed(seed) if join() else seed
-
-    def _held_out_codes(self) -> Array:
-        """What was predicted for the validation rows while their labels were held out."""
-        if self._held_codes is not None:
-            return self._held_codes
-        return self.label_distributions_[self.validation_mask_].argmax(axis=1)
 
     def _check_parameters(self) -> None:
         check_choice(self.metric, "metric", ("auto", "chord", "euclidean", "sqeuclidean"), "or pass distances to fit")
@@ -523,51 +306,6 @@ class ANGPNClassifier(
                     "hidden_layer_sizes=None; pass hidden_layer_sizes=(50, 50), or leave it out"
                 )
 
-    def _network(
-        self, features: Any, classes: Array, n_neighbors: int, seed: int, previous: Mapping[str, Any] | None
-    ) -> ANGPN:
-        options = {name: plain(getattr(self, name)) for name in _NETWORK_OPTIONS}
-        options["alpha"] = ALPHA_OF_LAYERS if self.alpha == "auto" else options["alpha"]
-        with torch.random.fork_rng(devices=[]):  # making layers draws weights, which are drawn again by our own seed
-            network = ANGPN(
-                features.shape[1], as_widths(self.hidden_layer_sizes), len(classes), n_neighbors=n_neighbors, **options
-            ).to(getattr(torch, features.dtype.name))
-        network.reset_parameters(torch.Generator().manual_seed(seed))
-        if previous is not None:
-            _take_over(network, classes, previous["module_"], previous["classes_"])
-        return network
-
-    def _run(self, training: Training, checkpoint: Checkpoint, seed: int, callbacks: EpochCallbacks) -> list[Epoch]:
-        """The epochs: those of a checkpoint, then the rest, told to all who watch."""
-        epochs = checkpoint.restore(training)
-        try:
-            with EpochBar(training, enabled=bool(self.verbose) and is_first()) as bar:
-                for epoch in training:
-                    epochs.append(epoch)
-                    bar.update(epoch)
-                    if is_first():
-                        checkpoint.save(training, epochs, seed)
-                    if callbacks.stop_after_epoch():
-                        break
-        except KeyboardInterrupt:
-            if not epochs or _is_part_of_a_whole():
-                raise
-            warn(
-                f"training was interrupted after epoch {len(epochs)} and keeps the best weights so far; fit again, "
-                "with resume=True where there is a checkpoint, to go on"
-            )
-            # The checkpoint of a moment ago is of a whole epoch; what is in hand now may not be.
-        else:
-            if is_first():
-                checkpoint.save(training, epochs, seed, now=True, finished=True)
-            if len(epochs) == training.last_epoch == self.max_iter and epochs[-1].validation_loss is not None:
-                warn(
-                    f"training did not settle within max_iter={self.max_iter} epochs; raise max_iter, or learning_rate",
-                    ConvergenceWarning,
-                )
-        callbacks.end()
-        return epochs
-
     def _checked_features(self, X: Any, *, reset: bool) -> Any:
         if isinstance(X, Tensor):
             X = X.float() if X.dtype == torch.bfloat16 else X  # numpy has no such type
@@ -580,87 +318,6 @@ class ANGPNClassifier(
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_min_samples=3 if reset else 1,
-        )
-
-    def _count(self, task: "_Task") -> int:
-        """How many candidates a row has, where there are so many rows."""
-        return int(self.n_candidates or CANDIDATES_PER_NEIGHBOR * task.n_neighbors)
-
-    def _neighbors(self, rows: Any, metric: Metric, task: "_Task", seed: int) -> Neighborhood:
-        n, distances = rows.shape[0], task.distances
-        self.recall_ = 1.0
-        if distances is not None:
-            check_same_rows(distances.shape[0], task.X.shape[0], "distances", "X")
-        if scipy.sparse.issparse(distances):
-            return neighbors_from_graph(distances, task.n_neighbors, self.n_candidates, random_state=seed)
-        count = min(self._count(task), n - 1)
-        if distances is not None:
-            check_not_negative(distances)
-            return nearest_candidates(distances, count, "precomputed", random_state=seed)
-        with count_bar("neighbours", n, enabled=bool(self.verbose) and is_first()) as advance:
-            if n <= EXACT_ROWS or self.recall == 1 or not has_index(n):
-                return nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance)
-            options: Any = {"recall": self.recall, "random_state": seed, "on_rows": advance}
-            hood, self.recall_ = approximate_candidates(rows, count, metric, **options)
-            return hood
-
-    def _shard(self, rows: Any, metric: Metric, task: "_Task", seed: int) -> Shard:
-        """This process's rows, where several work together."""
-        if task.distances is not None or scipy.sparse.issparse(rows):
-            raise ValueError(
-                "several processes share dense rows whose distances they compute, got "
-                f"{'a sparse X' if task.distances is None else 'distances'}; run one process, or pass a dense X alone"
-            )
-        self.recall_ = float(self.recall)
-        count = min(self._count(task), rows.shape[0] - 1)
-        find = part_search(rows, count, metric, recall=self.recall, random_state=seed)
-        return share_out(rows.shape[0], count, find, seed)
-
-    def _held_out(
-        self, codes: Array, weights: Array | None, seed: int, previous: Mapping[str, Any] | None
-    ) -> Array:  # (n,) bool
-        """Rows to validate on. After a warm start a label that was trained on is never among them, nor the reverse."""
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(
-                f"validation_fraction must lie in [0, 1), got {self.validation_fraction}; 0 trains on every label"
-            )
-        free = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
-        kept = np.zeros(len(codes), dtype=bool)
-        if previous is not None:
-            free = np.where(previous["_codes"] == UNLABELLED, free, UNLABELLED)
-            kept = previous["validation_mask_"] & (codes != UNLABELLED)
-        generator = torch.Generator().manual_seed(seed)
-        return kept | hold_out(torch.from_numpy(free), self.validation_fraction, generator).numpy()
-
-    def _with_class_weights(
-        self, weights: Array | None, labels: EncodedLabels, mask: Array | None, dtype: np.dtype[Any]
-    ) -> Array | None:
-        """How much each row counts. Balance is that of the training labels: validation labels have no say in it."""
-        if self.class_weight is None:
-            return None if weights is None else weights.astype(dtype)
-        known = labels.codes != UNLABELLED
-        training = known  # a mask that does not fit is refused further on
-        if mask is not None and mask.dtype == bool and mask.shape == known.shape:
-            training = known & ~mask
-        seen = np.unique(labels.codes[training])
-        of_class = np.ones(len(labels.classes))
-        of_class[seen] = compute_class_weight(
-            self.class_weight, classes=labels.classes[seen], y=labels.classes[labels.codes[training]]
-        )
-        weights = np.ones(len(known)) if weights is None else weights
-        return np.where(known, weights * of_class[labels.codes], 1.0).astype(dtype)
-
-    def _coverage(self, distances: Any) -> Coverage | None:
-        hood = self._fitted.hood
-        if scipy.sparse.issparse(distances) or hood.n_candidates == hood.n_rows - 1:
-            return None
-        return candidate_coverage(
-            self.module_,
-            self._fitted.rows,
-            self._fitted.hood,
-            self._fitted.metric,
-            distances=distances,
-            random_state=self._seed,
         )
 
     # Answers
@@ -872,28 +529,3 @@ class ANGPNClassifier(
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _serves(previous: Mapping[str, Any], metric: Metric, count: int) -> bool:
-    """Whether the neighbours of the last fit are those of this one."""
-    return previous["_fitted"].metric == metric and previous["neighborhood_"].n_candidates == count
-
-
-def _take_over(network: ANGPN, classes: Array, previous: ANGPN, previous_classes: Array) -> None:
-    """Start from the weights of the last fit; a class that it did not know starts afresh."""
-    if network.config | {"out_channels": 0} != previous.config | {"out_channels": 0}:
-        raise ValueError(
-            "warm_start needs the features and the network of the last fit, got others; fit with warm_start=False"
-        )
-    with torch.no_grad():
-        network.convs.load_state_dict(previous.convs.state_dict())
-        for place, name in enumerate(classes):
-            known = np.flatnonzero(previous_classes == name)
-            if len(known):
-                network.perceptron.weight[place] = previous.perceptron.weight[known[0]]
-
-
-def _is_part_of_a_whole() -> bool:
-    """Whether fit was called by something larger, which an interrupt should end as a whole."""
-    callers = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(None))
-    return any(name.startswith(_WHOLES) for name in callers)

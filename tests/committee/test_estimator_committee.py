@@ -11,11 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_moons
 from sklearn.neighbors import KNeighborsTransformer
 
-from angpn import ANGPNClassifier, estimator
+from angpn import ANGPNClassifier
 from angpn import carriers as carriers_module
 from angpn.committee import fitting
 from angpn.committee.calibration import Calibration
 from angpn.committee.search import REACHES
+from angpn.fitting import committee as committee_fitting
 
 
 def quick(**options):
@@ -303,13 +304,13 @@ def test_ctrl_c_before_the_first_round_leaves_things_as_they_were(blobs, monkeyp
 
 
 def interrupt_in_round(monkeypatch, number):
-    train = estimator.train_committee
+    train = committee_fitting.train
 
     def interrupted(*arguments):
         yield from itertools.islice(train(*arguments), number - 1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(estimator, "train_committee", interrupted)
+    monkeypatch.setattr(committee_fitting, "train", interrupted)
 
 
 def assert_is_the_same(model, other, X):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines import METHODS
 from angpn.distances import nearest_candidates
 from angpn.graph import resolve_gamma
 from angpn.memory import forget_peak, peak_bytes, resident_bytes
@@ -153,7 +152,7 @@ class Worker:
     """A process that holds one method on one problem and runs epochs when told to."""
 
     def __init__(self, name: str, problem_file: Path) -> None:
-        command = [sys.executable, "-m", "angpn.bench", name, str(problem_file)]
+        command = [sys.executable, "-m", "angpn.bench.epochs", name, str(problem_file)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, message: str) -> Any:
@@ -222,26 +221,6 @@ def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Me
     graph = ANGPN(N_FEATURES, HIDDEN, N_CLASSES, n_neighbors=K).convs[0].graph(problem.features, problem.hood)  # type: ignore[operator]
     support = float((graph > 0).sum(dim=1).double().mean())
     return Measurement(n, {name: float(np.median(values)) for name, values in seconds.items()}, peaks, support)
-
-
-def measure_methods(
-    n: int, names: Sequence[str], on_method: Callable[[str], None] = lambda name: None
-) -> Iterator[tuple[str, dict[str, float]]]:
-    """One whole fit of each method of :data:`angpn.baselines.METHODS`, neighbours included: seconds and accuracy."""
-    problem = make_problem(n)
-    features, truth = problem.features.numpy(), problem.labels.numpy()
-    generator = np.random.default_rng(0)
-    order = generator.permutation(n)
-    given, validation = order[: n // 10 + n // 20], np.zeros(n, dtype=bool)
-    validation[order[n // 10 : n // 10 + n // 20]] = True
-    y = np.full(n, -1)
-    y[given] = truth[given]
-    for name in names:
-        on_method(name)
-        start = time.perf_counter()
-        model = METHODS[name](random_state=0).fit(features, y, validation_mask=validation)
-        seconds = time.perf_counter() - start
-        yield name, {"seconds": seconds, "accuracy": float(np.mean((model.transduction_ == truth)[y == -1]))}
 
 
 def gemm_rate() -> float:

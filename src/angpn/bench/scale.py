@@ -1,0 +1,85 @@
+"""A million rows on one machine: the default fit with its neighbours, and how an epoch of a network grows with n."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from angpn.approximate import EXACT_ROWS, approximate_candidates
+from angpn.distances import nearest_candidates
+from angpn.estimator import ANGPNClassifier
+from angpn.memory import peak_bytes
+from angpn.network import ANGPN
+from angpn.training import train
+
+COLUMNS, CLASSES, CLUSTERS, NOISE, LABELLED = 64, 10, 30, 2.0, 0.01
+HIDDEN, K, M = 50, 20, 80
+EPOCHS = 4
+
+
+def make_rows(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Rows of ten classes, three clusters each, plus noise; labels of one in a hundred (100 at least); the truth."""
+    generator = np.random.default_rng(n)
+    centres = generator.standard_normal((CLUSTERS, COLUMNS), np.float32)
+    cluster = generator.integers(CLUSTERS, size=n)
+    X = generator.standard_normal((n, COLUMNS), np.float32)
+    X *= NOISE
+    X += centres[cluster]
+    truth = cluster % CLASSES
+    y, known = np.full(n, -1), generator.permutation(n)[: max(100, int(LABELLED * n))]
+    y[known] = truth[known]
+    return X, y, truth
+
+
+def measure_fit(n: int) -> dict[str, float]:
+    """The default, fitted: seconds, accuracy on hidden labels, and recall of the neighbours."""
+    X, y, truth = make_rows(n)
+    start = time.perf_counter()
+    model = ANGPNClassifier(random_state=0).fit(X, y)
+    return {
+        "rows": n,
+        "neighbour_seconds": model.neighbor_seconds_,
+        "fit_seconds": time.perf_counter() - start,
+        "recall": model.recall_,
+        "accuracy": float(np.mean((model.transduction_ == truth)[y == -1])),
+    }
+
+
+def epoch_seconds(n: int) -> float:
+    """The median epoch of a network with two hidden layers."""
+    X, y, _ = make_rows(n)
+    if n <= EXACT_ROWS:
+        hood = nearest_candidates(X, M)
+    else:
+        hood = approximate_candidates(X, M, recall=0.9).hood  # an epoch takes as long on whatever lists
+    features: Tensor = torch.nn.functional.normalize(torch.from_numpy(X))
+    network = ANGPN(COLUMNS, HIDDEN, CLASSES, n_neighbors=K, normalize_hidden=True)
+    seconds = []
+    epochs = train(network, features, hood, y, max_epochs=EPOCHS + 1)
+    del hood
+    for _ in range(EPOCHS + 1):
+        start = time.perf_counter()
+        next(epochs)
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds[1:]))  # the first finds everything cold
+
+
+def measure(sizes: Sequence[int], on_step: Callable[[str], None] = lambda what: None) -> dict[str, Any]:
+    """What ``angpn bench --scale --json`` prints: the fit at the largest size, and how epochs grow up to it."""
+    on_step(f"the default on {sizes[-1]:,} rows")
+    found: dict[str, Any] = measure_fit(sizes[-1])
+    seconds = {}
+    for n in sizes:
+        on_step(f"epochs on {n:,} rows")
+        seconds[n] = epoch_seconds(n)
+    logs = np.log(np.array(list(seconds.items())))
+    peak = peak_bytes()
+    return {
+        **found,
+        "peak_gb": None if peak is None else peak / 1e9,
+        "growth_exponent": float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0]),
+        "epoch_seconds": {str(n): value for n, value in seconds.items()},
+    }

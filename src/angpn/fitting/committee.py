@@ -1,0 +1,134 @@
+"""A committee of shallow networks: a view and settings chosen by the labels, then rounds of training."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from threadpoolctl import threadpool_limits
+
+from angpn.approximate import EXACT_ROWS
+from angpn.callbacks import EpochCallbacks
+from angpn.checks import warn
+from angpn.committee.committee import Committee
+from angpn.committee.fitting import Labels, Request, State, best_round, choose, train
+from angpn.committee.members import GraphOptions
+from angpn.committee.search import make_folds
+from angpn.committee.view import Scaling
+from angpn.distances import Metric
+from angpn.fitted import FittedCommittee
+from angpn.fitting.neighbors import Neighbors, find_neighbors, find_shard
+from angpn.fitting.task import Fit, Task, is_part_of_a_whole
+from angpn.inputs import plain, prepared_rows
+from angpn.labels import UNLABELLED
+from angpn.neighborhood import Neighborhood
+from angpn.progress import count_bar
+from angpn.sharding import Shard, is_first, join
+from angpn.training import check_task, checked_mask, checked_weights
+
+_MANY_ROUNDS = 20
+_MANY_ROWS = 10_000
+
+
+def fit_committee(task: Task) -> Fit:
+    """Choose, and train in rounds."""
+    # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give.
+    with threadpool_limits(1, "blas" if task.X.shape[0] > _MANY_ROWS else None):
+        return _fit(task)
+
+
+def _fit(task: Task) -> Fit:
+    model, codes, mask, seed = task.model, task.labels.codes, task.mask, task.drawn_seed()
+    known = torch.from_numpy(codes)
+    masked = torch.zeros(len(codes), dtype=torch.bool) if mask is None else checked_mask(mask, known)
+    check_task(known, masked, checked_weights(task.weights, known, torch.float64), task.labels.classes.tolist())
+    mask = None if mask is None else masked.numpy()
+    X = prepared_rows(task.X, False)
+    weights = task.row_weights(mask, np.dtype(np.float64))
+    searches: list[Neighbors] = []
+
+    def neighbors(rows: Any, metric: Metric) -> Neighborhood:
+        # Processes that work together share the search, where it is long; the rest each does for itself.
+        shared = rows.shape[0] > EXACT_ROWS and task.distances is None and not scipy.sparse.issparse(rows) and join()
+        searches.append((find_shard if shared else find_neighbors)(rows, metric, task, seed))
+        hood = searches[-1].hood
+        return hood.whole() if isinstance(hood, Shard) else hood
+
+    previous = None if task.previous is None else task.previous.get("committee_")
+    request = Request(
+        views=_views(task, previous),
+        alpha=None if model.alpha == "auto" else float(model.alpha),
+        options=GraphOptions(
+            task.n_neighbors, *(plain(getattr(model, name)) for name in ("beta", "gamma", "rule", "direction"))
+        ),
+        neighbors=neighbors,
+        given_distances=task.distances is not None,
+        settings=None if previous is None else previous.settings,
+        bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and is_first()),
+        seed=seed,
+    )
+    counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
+    given = Labels(codes, weights, make_folds(counting, mask, seed), bool(masked.any()))
+    chosen = choose(X, given, request)
+    history = _rounds(task, train(chosen, given, request))
+
+    best = best_round(history)
+    kept, view = history[best], chosen.look.view
+    held = np.full(len(codes), UNLABELLED, dtype=np.int64)
+    for rows, beliefs in kept.held:
+        held[rows] = beliefs.argmax(dim=1).numpy()
+    validation = held != UNLABELLED
+    distributions = kept.beliefs.numpy().astype(X.dtype)
+    found_by = view.metric if task.distances is None else "precomputed"
+    return Fit(
+        FittedCommittee(kept.committee, view.rows(X), chosen.look.hood, found_by, distributions),
+        seed,
+        distributions,
+        losses=[state.loss for state in history],
+        scores=[state.accuracy for state in history] if validation.any() else None,
+        best_iter=best + 1,
+        best_score=kept.accuracy if validation.any() else None,
+        validation_mask=validation,
+        held_codes=held[validation],
+        recall=searches[-1].recall,  # the last search is that of all rows
+        neighbor_seconds=searches[-1].seconds,
+        coverage=None,
+    )
+
+
+def _rounds(task: Task, training: Iterator[State]) -> list[State]:
+    """The rounds, told to all who watch."""
+    model = task.model
+    most = 1 + (_MANY_ROUNDS if model.num_steps is None else int(model.num_steps))
+    callbacks = EpochCallbacks(model, most, task.X, task.y)
+    history: list[State] = []
+    try:
+        with count_bar("rounds", most, enabled=bool(model.verbose) and is_first()) as advance:
+            for state in training:
+                history.append(state)
+                advance(1)
+                said = [found.beliefs.argmax(dim=1) for found in history[-2:]]
+                settled = model.num_steps is None and len(said) == 2 and torch.equal(*said)
+                if callbacks.stop_after_epoch() or len(history) == most or settled:
+                    break
+    except KeyboardInterrupt:
+        if not history or is_part_of_a_whole():
+            raise
+        warn(f"training was interrupted after round {len(history)} and keeps what that one learnt; fit again")
+    callbacks.end()
+    return history
+
+
+def _views(task: Task, previous: Committee | None) -> list[tuple[Scaling, Metric]]:
+    """The ways to look at the rows among which the labels decide, or the one that they did decide for."""
+    model = task.model
+    views: list[tuple[Scaling, Metric]]
+    if model.metric != "auto":
+        views = [("unit" if model.normalize else "none", model.metric)]
+    elif scipy.sparse.issparse(task.X):  # standardising would fill it
+        views = [("unit", "chord"), ("rare", "chord")]
+    else:
+        views = [("unit", "chord"), ("standard", "euclidean"), ("both", "chord")]
+    last = None if previous is None else (previous.view.scaling, previous.view.metric)
+    return [last] if last in views else views

@@ -1,0 +1,70 @@
+"""Each row's candidates, by the way that suits the rows: given, exact, by an index, or by several processes."""
+
+import time
+from typing import Any, NamedTuple
+
+import scipy.sparse
+import torch
+
+from angpn.approximate import EXACT_ROWS, Found, PartSearch, approximate_candidates, has_index
+from angpn.checks import check_same_rows
+from angpn.distances import Metric, nearest_candidates, neighbors_from_graph
+from angpn.fitting.task import Task
+from angpn.inputs import check_not_negative
+from angpn.neighborhood import Neighborhood
+from angpn.progress import count_bar
+from angpn.sharding import is_first, share_out
+
+CANDIDATES_PER_NEIGHBOR = 4
+
+
+class Neighbors(NamedTuple):
+    """What a search has found."""
+
+    hood: Neighborhood
+    recall: float  # share of the nearest rows that are on the lists, on a sample
+    seconds: float
+
+
+def n_candidates(task: Task) -> int:
+    """How many candidates a row has, where there are so many rows."""
+    return int(task.model.n_candidates or CANDIDATES_PER_NEIGHBOR * task.n_neighbors)
+
+
+def find_neighbors(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
+    """Candidates of rows as a view or a network has them."""
+    start = time.perf_counter()
+    found = _find(rows, metric, task, seed)
+    return Neighbors(*found, time.perf_counter() - start)
+
+
+def _find(rows: Any, metric: Metric, task: Task, seed: int) -> Found:
+    n, distances, model = rows.shape[0], task.distances, task.model
+    if distances is not None:
+        check_same_rows(distances.shape[0], task.X.shape[0], "distances", "X")
+    if scipy.sparse.issparse(distances):
+        return Found(neighbors_from_graph(distances, task.n_neighbors, model.n_candidates, random_state=seed), 1.0)
+    count = min(n_candidates(task), n - 1)
+    if distances is not None:
+        check_not_negative(distances)
+        return Found(nearest_candidates(distances, count, "precomputed", random_state=seed), 1.0)
+    with count_bar("neighbours", n, enabled=bool(model.verbose) and is_first()) as advance:
+        if n <= EXACT_ROWS or model.recall == 1 or not has_index(n):
+            return Found(nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance), 1.0)
+        return approximate_candidates(rows, count, metric, recall=model.recall, random_state=seed, on_rows=advance)
+
+
+def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
+    """The same by all processes of a job together; each has the lists of its own rows in the end."""
+    if task.distances is not None or scipy.sparse.issparse(rows):
+        raise ValueError(
+            "several processes share dense rows whose distances they compute, got "
+            f"{'a sparse X' if task.distances is None else 'distances'}; run one process, or pass a dense X alone"
+        )
+    start = time.perf_counter()
+    count = min(n_candidates(task), rows.shape[0] - 1)
+    search = PartSearch(rows, count, metric, recall=task.model.recall, random_state=seed)
+    shard = share_out(rows.shape[0], count, search, seed)
+    recall = search.recall(shard.rows.numpy(), shard.distances.numpy())
+    found = shard.average(torch.full((shard.n_rows,), recall, dtype=torch.float64))
+    return Neighbors(shard, float(found), time.perf_counter() - start)

@@ -62,7 +62,7 @@ def approximate_candidates(
     n_candidates: int,
     metric: Metric = "chord",
     *,
-    recall: float = 0.95,
+    recall: float = 0.9,
     random_state: int = 0,
     on_rows: Callable[[int], None] = lambda count: None,  # told how many more rows are done
 ) -> Found:
@@ -93,7 +93,7 @@ def approximate_fitted(
     n_candidates: int,
     metric: Metric = "chord",
     *,
-    recall: float = 0.95,
+    recall: float = 0.9,
     random_state: int = 0,
 ) -> tuple[Tensor, Tensor]:  # (r, m) rows of x, and their distances, nearest first
     """For each query about the nearest rows of ``x``. What one query finds does not depend on the others."""
@@ -119,7 +119,7 @@ class PartSearch:
         n_candidates: int,
         metric: Metric = "chord",
         *,
-        recall: float = 0.95,
+        recall: float = 0.9,
         random_state: int = 0,
     ) -> None:
         self._x, self._count, self._metric = x, n_candidates, metric

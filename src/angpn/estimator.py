@@ -20,6 +20,7 @@ from angpn.checks import as_sparse_rows, check_alpha, check_choice, check_same_r
 from angpn.distances import Metric, nearest_fitted
 from angpn.fitted import FittedCommittee, FittedNetwork
 from angpn.fitting.committee import fit_committee
+from angpn.fitting.memory import check_memory
 from angpn.fitting.network import fit_network
 from angpn.fitting.task import Task
 from angpn.graph import Gamma, Rule, check_graph_options
@@ -41,7 +42,7 @@ _PAPER: Mapping[str, Any] = {
     "hidden_layer_sizes": (50, 50),
     "n_neighbors": 30,  # not in the paper; of 10, 15, 20, 30, 40 the best on validation labels, docs/results.md
     "n_candidates": None,
-    "recall": 0.95,
+    "recall": 0.9,
     "metric": "chord",
     "normalize": True,
     "normalize_hidden": True,
@@ -146,7 +147,7 @@ class ANGPNClassifier(
         hidden_layer_sizes: Sequence[int] | None = None,
         n_neighbors: int = 20,
         n_candidates: int | None = None,
-        recall: float = 0.95,
+        recall: float = 0.9,
         metric: Metric | Literal["auto"] = "auto",
         normalize: bool = True,
         normalize_hidden: bool = True,
@@ -254,6 +255,7 @@ class ANGPNClassifier(
         weights = None if sample_weight is None else as_weights(sample_weight, labels.codes)
         n_neighbors = few_enough_neighbors(int(self.n_neighbors), X.shape[0])
         task = Task(self, X, y, labels, mask, weights, distances, n_neighbors, previous)
+        check_memory(task)
         for derived in ("layer_graphs_", "embedding_", "module_", "committee_"):
             self.__dict__.pop(derived, None)
         fit = fit_committee(task) if self.hidden_layer_sizes is None else fit_network(task)
@@ -285,7 +287,7 @@ class ANGPNClassifier(
         if not isinstance(self.n_neighbors, int | np.integer) or self.n_neighbors < 1:
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}; the default is 20")
         if not 0 < self.recall <= 1:
-            raise ValueError(f"recall must lie in (0, 1], got {self.recall}; the default is 0.95, 1 searches exactly")
+            raise ValueError(f"recall must lie in (0, 1], got {self.recall}; the default is 0.9, 1 searches exactly")
         if self.n_candidates is not None and self.n_candidates < self.n_neighbors + 1:
             raise ValueError(
                 f"n_candidates must be at least n_neighbors + 1 = {self.n_neighbors + 1}, got {self.n_candidates}; "

@@ -15,13 +15,24 @@ Array = np.ndarray[Any, Any]
 
 
 def prepared_rows(X: Any, unit_rows: bool) -> Any:
-    """The rows as the network sees them: a contiguous array or a CSR array, our own copy."""
+    """The rows as the network sees them: a contiguous array or a CSR array, our own copy.
+
+    Rows that are mapped from a file and cannot be written to are not copied, unless they are scaled.
+    """
     if scipy.sparse.issparse(X):
         X = scipy.sparse.csr_array(X, copy=True)
         X.sum_duplicates()
-    else:
+    elif unit_rows or not _is_mapped(X):
         X = np.array(X, order="C")
     return normalize(X, copy=False) if unit_rows else X
+
+
+def _is_mapped(X: Array) -> bool:
+    """Whether this is a read-only view of a file."""
+    base: Any = X
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    return isinstance(base, np.memmap) and X.flags.c_contiguous and not X.flags.writeable
 
 
 def as_distances(distances: Any) -> Any:

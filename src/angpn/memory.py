@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _STATUS, _REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_MACHINE, _GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 def resident_bytes() -> int | None:
@@ -18,6 +19,15 @@ def peak_bytes() -> int | None:
     return _field("VmHWM")
 
 
+def available_bytes() -> int | None:
+    """What the process may still take: what the machine has free, and what a container leaves it."""
+    free = _field("MemAvailable", _MACHINE)
+    limit, used = (_number(_GROUP / name) for name in ("memory.max", "memory.current"))
+    if limit is None or used is None:
+        return free
+    return limit - used if free is None else min(free, limit - used)
+
+
 def forget_peak() -> None:
     """Begin anew from what the process holds now; what it has freed but kept for later is given back first."""
     gc.collect()
@@ -27,9 +37,16 @@ def forget_peak() -> None:
             _REFS.write_text("5")
 
 
-def _field(name: str) -> int | None:
-    if _STATUS.exists():
-        for line in _STATUS.read_text().splitlines():
+def _field(name: str, path: Path = _STATUS) -> int | None:
+    if path.exists():
+        for line in path.read_text().splitlines():
             if line.startswith(name):
                 return int(line.split()[1]) * 1024
     return None
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # not there, or "max"
+        return None

@@ -45,6 +45,11 @@ def is_first() -> bool:
     return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
 
 
+def n_processes() -> int:
+    """How many work together, this one included."""
+    return dist.get_world_size() if join() else 1
+
+
 def agreed(number: int) -> int:
     """The number that the first process has drawn."""
     value = torch.tensor(number)

@@ -15,19 +15,28 @@ from angpn.memory import peak_bytes
 from angpn.network import ANGPN
 from angpn.training import train
 
-COLUMNS, CLASSES, CLUSTERS, NOISE, LABELLED = 64, 10, 30, 2.0, 0.01
+Array = np.ndarray[Any, Any]
+
+COLUMNS, CLASSES, CLUSTERS, LABELLED = 64, 10, 30, 0.01
+DIRECTIONS, NOISE = 8, 0.5  # in which a cluster extends, and what blurs it in all others
 HIDDEN, K, M = 50, 20, 80
 EPOCHS = 4
 
 
-def make_rows(n: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Rows of ten classes, three clusters each, plus noise; labels of one in a hundred (100 at least); the truth."""
+def make_rows(n: int) -> tuple[Array, Array, Array]:
+    """Rows of ten classes; labels of one in a hundred, 100 at least; and the truth.
+
+    Each class is three clusters that extend, and overlap, in a few directions each, as real data do, plus noise.
+    """
     generator = np.random.default_rng(n)
     centres = generator.standard_normal((CLUSTERS, COLUMNS), np.float32)
+    directions = generator.standard_normal((CLUSTERS, DIRECTIONS, COLUMNS), np.float32)
     cluster = generator.integers(CLUSTERS, size=n)
     X = generator.standard_normal((n, COLUMNS), np.float32)
     X *= NOISE
-    X += centres[cluster]
+    for place in range(CLUSTERS):
+        rows = np.flatnonzero(cluster == place)
+        X[rows] += centres[place] + generator.standard_normal((len(rows), DIRECTIONS), np.float32) @ directions[place]
     truth = cluster % CLASSES
     y, known = np.full(n, -1), generator.permutation(n)[: max(100, int(LABELLED * n))]
     y[known] = truth[known]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from angpn.committee.calibration import Calibration
-from angpn.committee.members import GraphOptions, Setting, hop_after_hop, learnt_graph
+from angpn.committee.members import GraphOptions, Setting, hop_after_hop, learnt_graph, neighbor_matrix
 from angpn.committee.readout import Readout, mean_log_probabilities
 from angpn.committee.spread import Spread, SpreadSetting
 from angpn.committee.view import View
@@ -41,7 +41,8 @@ class Committee:
     def embed(self, features: Tensor, hood: Neighborhood) -> Tensor:  # (n, p)
         """The propagated features that the best member sees that sees any."""
         best = self._best
-        *_, last = hop_after_hop(features, self.graphs(hood)[-1], best.alpha, self.options.direction, best.hops)
+        matrix = neighbor_matrix(self.graphs(hood)[-1], self.options.direction)
+        *_, last = hop_after_hop(features, matrix, best.alpha, best.hops)
         return last
 
     def unseen(
@@ -107,7 +108,8 @@ class Committee:
         new: Tensor,
         weights: scipy.sparse.csr_array,
     ) -> Tensor:
-        before = hop_after_hop(features, graph, setting.alpha, self.options.direction, max(0, setting.hops - 1))
+        matrix = neighbor_matrix(graph, self.options.direction) if setting.hops > 1 else None
+        before = hop_after_hop(features, matrix, setting.alpha, max(0, setting.hops - 1))
         for _, fitted in zip(range(setting.hops), before, strict=False):
             received = torch.from_numpy(np.asarray(weights @ fitted.numpy(), dtype=np.float32))
             new = setting.alpha * received + (1 - setting.alpha) * new

@@ -15,6 +15,7 @@ from angpn.neighborhood import Neighborhood, sparse_product
 from angpn.propagation import Direction
 
 Reach = tuple[float, int]  # alpha of Eq. (13), and how often it is applied
+Matrix = tuple[Tensor, Tensor, Tensor, int]  # as sparse_product takes it
 
 
 class Setting(NamedTuple):
@@ -72,30 +73,25 @@ def propagated(
     wanted: dict[float, set[int]] = {}
     for alpha, hops in reaches:
         wanted.setdefault(alpha, set()).add(hops)
+    matrix = neighbor_matrix(graph, direction) if any(max(counts) for counts in wanted.values()) else None
     for alpha, counts in wanted.items():
-        for number, hopped in enumerate(hop_after_hop(features, graph, alpha, direction, max(counts))):
+        for number, hopped in enumerate(hop_after_hop(features, matrix, alpha, max(counts))):
             if number in counts:
                 found[alpha, number] = hopped
     return found
 
 
-def hop_after_hop(
-    features: Tensor, graph: scipy.sparse.csr_array, alpha: float, direction: Direction, hops: int
-) -> Iterable[Tensor]:
-    """The features after 0, 1, ... hops."""
+def hop_after_hop(features: Tensor, matrix: Matrix | None, alpha: float, hops: int) -> Iterable[Tensor]:
+    """The features after 0, 1, ... hops; without a hop no matrix is needed."""
     yield features
-    if hops == 0:
-        return
-    matrix = hop_matrix(graph, alpha, direction)
     for _ in range(hops):
-        features = sparse_product(*matrix, features)
+        assert matrix is not None
+        features = torch.lerp(features, sparse_product(*matrix, features), alpha)
         yield features
 
 
-def hop_matrix(
-    graph: scipy.sparse.csr_array, alpha: float, direction: Direction
-) -> tuple[Tensor, Tensor, Tensor, int]:  # as sparse_product takes it
-    """P = alpha A + (1 - alpha) I of Eq. (13)."""
-    mixing = mixing_matrix(graph, alpha, direction)
-    starts, columns = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (mixing.indptr, mixing.indices))
-    return starts, columns, torch.from_numpy(mixing.data).float(), mixing.shape[1]
+def neighbor_matrix(graph: scipy.sparse.csr_array, direction: Direction) -> Matrix:
+    """A of Eq. (13): S, or made from S and its transpose."""
+    matrix = mixing_matrix(graph, 1.0, direction)
+    starts, columns = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (matrix.indptr, matrix.indices))
+    return starts, columns, torch.from_numpy(matrix.data).float(), matrix.shape[1]

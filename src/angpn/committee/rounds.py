@@ -81,8 +81,8 @@ class Rounds:
     ) -> None:
         self._problem, self._students, self._candidates = problem, students, candidates
         self.settings = list(problem.settings)
-        # What members see while nothing is believed yet, the same for all.
-        self._first = self._seen(None, [*candidates, *self.settings])
+        # What members see while nothing is believed yet, the same for all; much memory, given back when it has served.
+        self._first: _Seen | None = self._seen(None, [*candidates, *self.settings])
 
     def __next__(self) -> tuple[Calibration, float, int]:
         """One more round: its calibration, the log-likelihood of held-out labels, and how many these are."""
@@ -118,10 +118,11 @@ class Rounds:
             return
         truth, weights = self._problem.codes[rows], _part(self._problem.weights, rows)
         lessons = [self._lesson(student, _ENOUGH_TO_ELECT) for student in judges]
-        scores = []
+        seen, scores = self._first, []
+        assert seen is not None  # it is before the second round
         for setting in self._candidates:
             opinions = [
-                self._opinion(setting, self._member(setting, self._first, *lesson), self._first, student.fold.held)
+                self._opinion(setting, self._member(setting, seen, *lesson), seen, student.fold.held)
                 for student, lesson in zip(judges, lessons, strict=True)
             ]
             scores.append(best_temperature(torch.cat(opinions), truth, weights)[1])
@@ -139,7 +140,12 @@ class Rounds:
     def _teach(self, student: Student) -> Tensor:  # (n, c)
         """Train a student's members anew; the logarithm of their mean probability."""
         guide = student.beliefs if self._problem.options.beta > 0 else None
-        seen = self._first if guide is None else self._seen(guide, self.settings)
+        if guide is None:
+            assert self._first is not None
+            seen = self._first
+        else:
+            self._first = None
+            seen = self._seen(guide, self.settings)
         lesson = self._lesson(student, _TAUGHT_AT_MOST)
         student.readouts = [self._member(setting, seen, *lesson) for setting in self.settings]
         student.graph_beliefs = guide

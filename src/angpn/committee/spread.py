@@ -12,7 +12,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.committee.members import hop_matrix
+from angpn.committee.members import neighbor_matrix
 from angpn.committee.readout import RULED_OUT
 from angpn.neighborhood import sparse_product
 
@@ -53,7 +53,7 @@ class Spread:
         sources = torch.zeros(graph.shape[0], n_classes)
         sources[rows, codes] = 1.0 if weights is None else torch.from_numpy(weights).float()
         sources /= sources.sum(dim=0).clamp(min=1e-12)
-        matrix = hop_matrix(graph, 1.0, "normalized")
+        matrix = neighbor_matrix(graph, "normalized")
         scores = sources
         for _ in range(MAX_STEPS):
             before = scores

@@ -1,0 +1,57 @@
+"""How much memory a fit will take, before it takes it."""
+
+import sys
+
+import numpy as np
+import scipy.sparse
+
+from angpn.approximate import EXACT_ROWS
+from angpn.committee.search import MEMBERS, REACHES
+from angpn.committee.view import MAX_WIDTH
+from angpn.fitting.neighbors import n_candidates
+from angpn.fitting.task import Task
+from angpn.inputs import as_widths
+from angpn.memory import available_bytes, resident_bytes
+from angpn.sharding import is_first, n_processes
+
+_LIBRARIES = 4e8
+_WORTH_TELLING = 1e9
+_STUDENTS = 6
+
+
+def check_memory(task: Task) -> None:
+    """Refuse what will not fit, before any work is done; tell how much it will be where that is much."""
+    needed, free = needed_bytes(task), available_bytes()
+    if free is not None and needed - (resident_bytes() or 0) > free:
+        raise MemoryError(
+            f"a fit of {task.X.shape[0]} rows needs about {needed / 1e9:.1f} GB, got {free / 1e9:.1f} GB free; lower "
+            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or share out the rows of a network "
+            "with torchrun"
+        )
+    if task.model.verbose and needed > _WORTH_TELLING and is_first():
+        left = "" if free is None else f" of {free / 1e9:.1f} GB free"
+        print(f"this takes about {needed / 1e9:.1f} GB{left}", file=sys.stderr)
+
+
+def needed_bytes(task: Task) -> int:
+    """The peak of the process, about; meant to be a little above it."""
+    X, n, m, k = task.X, task.X.shape[0], n_candidates(task), task.n_neighbors
+    item, classes = X.dtype.itemsize, len(task.labels.classes)
+    m = min(m, n - 1)
+    sparse = scipy.sparse.issparse(X)
+    rows = X.nnz * (item + 4) if sparse else X.size * item
+    lists = n * m * (4 + item)
+    index = 4 * n * min(X.shape[1], 256 if sparse else X.shape[1]) if n > EXACT_ROWS else 0
+    both_ways = 8 * n * 3 * k  # the entries of S + S^T
+    if task.model.hidden_layer_sizes is None:
+        features = 4 * n * min(X.shape[1], MAX_WIDTH)
+        propagated = (len(REACHES) + 1) * features
+        beliefs = 4 * n * classes * (2 * MEMBERS + 2 * _STUDENTS)
+        total = 3 * rows + lists + max(index, propagated + 4 * both_ways + beliefs)
+    else:
+        widths = as_widths(task.model.hidden_layer_sizes)
+        steps = task.model.num_steps or 10
+        graphs = (len(widths) - 1) * steps * (lists + both_ways) + lists
+        working = lists + graphs + 6 * n * item * int(np.sum(widths))
+        total = 3 * rows + max(index + lists, working) / n_processes()
+    return int(_LIBRARIES + total)

@@ -147,6 +147,7 @@ def test_rows_mapped_from_a_file_are_not_copied_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(approximate, "_FOR_CENTRE", 2)
     monkeypatch.setattr(approximate, "SAMPLE", 200)
     hood, _ = approximate_candidates(mapped, M)
+    approximate_candidates(mapped, M, "euclidean")
     assert max(longest) <= 2 * 155  # two rows for each of 4 sqrt(n) centres
     assert_array_equal(hood.indices, approximate_candidates(clusters(), M).hood.indices)
 

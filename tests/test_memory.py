@@ -68,8 +68,9 @@ def test_rows_mapped_from_a_file_are_taken_as_they_are(tmp_path):
     assert np.shares_memory(prepared_rows(np.asarray(mapped), False), mapped)
     assert not np.shares_memory(prepared_rows(np.load(tmp_path / "rows.npy", mmap_mode="c"), False), mapped)
     assert not np.shares_memory(prepared_rows(X, False), X)
-    one, other = (ANGPNClassifier(random_state=0).fit(part, y) for part in (X, mapped))
-    np.testing.assert_array_equal(one.label_distributions_, other.label_distributions_)
+    for options in ({}, {"metric": "euclidean", "normalize": False}):
+        one, other = (ANGPNClassifier(random_state=0, **options).fit(part, y) for part in (X, mapped))
+        np.testing.assert_array_equal(one.label_distributions_, other.label_distributions_)
 
 
 def test_what_a_container_leaves_counts(monkeypatch, tmp_path):

@@ -5,7 +5,8 @@ is found on a sample of rows whose nearest are also searched for exactly; what s
 measured on another sample. Of the index only the choice of candidates is taken: their distances are computed again,
 from differences, so that equal rows are at distance 0.
 
-The index holds a float32 copy of the rows; beside it nothing is copied whole, so ``x`` may be mapped from a file.
+The index holds a float32 copy of dense rows, which are not copied whole beside that, so ``x`` may be mapped from a
+file; of sparse rows it holds their main directions.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from angpn.checks import warn
 from angpn.distances import Metric, nearest_fitted
-from angpn.kernels.rows import inverse_lengths, sparse_product_rows, squared_distance_rows
+from angpn.kernels.rows import sparse_product_rows, squared_distance_rows
 from angpn.kernels.threads import over_rows
 from angpn.neighborhood import Neighborhood
 from angpn.optional import require
@@ -157,70 +158,73 @@ class PartSearch:
 class _Rows:
     """Rows as a metric sees them: for the chord at unit length, where an empty row has cosine 0 with every other."""
 
-    def __init__(self, matrix: Any, metric: Metric, inverse: Array | None = None) -> None:
+    def __init__(self, matrix: Any, metric: Metric, lengths: Array | None = None) -> None:
         self.metric: Metric = metric
-        self.matrix: Any = matrix.astype(np.float64) if scipy.sparse.issparse(matrix) else np.asarray(matrix)
-        self.inverse = self._inverse_lengths() if inverse is None else inverse  # (n,)
+        self.is_sparse = scipy.sparse.issparse(matrix)
+        self.matrix: Any = matrix.astype(np.float64) if self.is_sparse else np.asarray(matrix)
+        self.lengths = self._lengths() if lengths is None else lengths  # (n,)
 
     def __getitem__(self, chosen: Any) -> "_Rows":
-        return _Rows(self.matrix[chosen], self.metric, self.inverse[chosen])
+        return _Rows(self.matrix[chosen], self.metric, self.lengths[chosen])
 
     def __len__(self) -> int:
         return self.matrix.shape[0]
+
+    @property
+    def inverse(self) -> Array:  # (n,)
+        """What brings the rows to unit length; an empty one stays empty."""
+        return np.where(self.lengths > 0, 1 / np.where(self.lengths > 0, self.lengths, 1), 0).astype(self.matrix.dtype)
 
     def scaled(self) -> Any:
         """The rows, at unit length for the chord."""
         if self.metric != "chord":
             return self.matrix
-        if scipy.sparse.issparse(self.matrix):
+        if self.is_sparse:
             return scipy.sparse.csr_array(scipy.sparse.diags_array(self.inverse) @ self.matrix)
         return self.matrix * self.inverse[:, None]
 
     def distances_to(self, others: "_Rows") -> Array:  # (n, r) float64
         """Every pair."""
         rows, columns = self.scaled(), others.scaled()
-        if scipy.sparse.issparse(rows):
-            squared = _squares(rows)[:, None] + _squares(columns) - 2 * (rows @ columns.T).toarray()
-            squared = 2 - 2 * (rows @ columns.T).toarray() if self.metric == "chord" else squared
-        else:
-            squared = torch.cdist(torch.from_numpy(rows).double(), torch.from_numpy(columns).double()).numpy() ** 2
-            if self.metric == "chord":
-                squared[self.inverse == 0], squared[:, others.inverse == 0] = 2, 2
+        if self.is_sparse:
+            return self._from_products((rows @ columns.T).toarray(), others.lengths)
+        left, right = (torch.tensor(part, dtype=torch.float64) for part in (rows, columns))
+        squared = torch.cdist(left, right).numpy() ** 2
+        if self.metric == "chord":
+            squared[self.lengths == 0], squared[:, others.lengths == 0] = 2, 2
         return self._root(squared)
 
     def distances_on(self, lists: Array, others: "_Rows") -> Array:  # (n, m)
         """Each row with its candidates among the others."""
-        chord, out = self.metric == "chord", np.empty(lists.shape, self.matrix.dtype)
-        if scipy.sparse.issparse(self.matrix):
-            rows, columns = self.scaled(), others.matrix
-            parts = [part for matrix in (rows, columns) for part in (matrix.indptr, matrix.indices, matrix.data)]
-            over_rows(sparse_product_rows, len(lists), lists, *parts, rows.shape[1], out)
-            if chord:
-                out = 2 - 2 * out * others.inverse[lists]
-            else:
-                out = _squares(rows)[:, None] + _squares(columns)[lists] - 2 * out
-            out[out < _ROUNDING] = 0  # what the subtraction leaves of equal rows
-        else:
-            parts = [self.matrix, self.inverse, others.matrix, others.inverse]
-            over_rows(squared_distance_rows, len(lists), lists, *parts, chord, out)
+        out = np.empty(lists.shape, self.matrix.dtype)
+        if self.is_sparse:
+            matrices = self.matrix, others.matrix
+            parts = [part for matrix in matrices for part in (matrix.indptr, matrix.indices, matrix.data)]
+            over_rows(sparse_product_rows, len(lists), lists, *parts, self.matrix.shape[1], out)
+            if self.metric == "chord":
+                out *= self.inverse[:, None] * others.inverse[lists]
+            return self._from_products(out, others.lengths[lists])
+        parts = [self.matrix, self.inverse, others.matrix, others.inverse]
+        over_rows(squared_distance_rows, len(lists), lists, *parts, self.metric == "chord", out)
         return self._root(out)
 
+    def _from_products(self, products: Array, lengths: Array) -> Array:
+        """From those of the scaled rows; ``lengths`` are the others'."""
+        scale = 2.0 if self.metric == "chord" else self.lengths[:, None] ** 2 + lengths**2
+        squared = scale - 2 * products
+        squared[squared <= _ROUNDING * scale] = 0  # what the subtraction leaves of equal rows
+        return self._root(squared)
+
     def _root(self, squared: Array) -> Array:
-        squared = np.maximum(squared, 0, out=squared)
         return squared if self.metric == "sqeuclidean" else np.sqrt(squared, out=squared)
 
-    def _inverse_lengths(self) -> Array:
-        inverse = np.ones(len(self), self.matrix.dtype)
-        if self.metric == "chord" and scipy.sparse.issparse(self.matrix):
-            squares = _squares(self.matrix)
-            inverse = np.where(squares > 0, 1 / np.sqrt(np.where(squares > 0, squares, 1)), 0)
-        elif self.metric == "chord":
-            over_rows(inverse_lengths, len(self), self.matrix, inverse)
-        return inverse
-
-
-def _squares(rows: scipy.sparse.csr_array) -> Array:
-    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    def _lengths(self) -> Array:
+        if self.is_sparse:
+            return np.sqrt(np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel())
+        lengths = np.empty(len(self), np.float64)
+        for block in _blocks(len(self)):
+            lengths[block] = np.linalg.norm(self.matrix[block], axis=1)
+        return lengths
 
 
 class _Index:
@@ -230,7 +234,7 @@ class _Index:
         faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
         faiss.omp_set_num_threads(torch.get_num_threads())
         n, self._rows, self._basis = len(rows), rows, None
-        if scipy.sparse.issparse(rows.matrix):
+        if rows.is_sparse:
             some = rows[np.sort(generator.permutation(n)[:_ROWS_FOR_BASIS])].scaled()
             width, seed = min(_WIDTH, min(some.shape)), int(generator.integers(2**31))
             self._basis = randomized_svd(some, width, random_state=seed)[2].T

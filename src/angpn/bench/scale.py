@@ -18,7 +18,7 @@ from angpn.training import train
 Array = np.ndarray[Any, Any]
 
 COLUMNS, CLASSES, CLUSTERS, LABELLED = 64, 10, 30, 0.01
-DIRECTIONS, NOISE = 8, 0.5  # in which a cluster extends, and what blurs it in all others
+APART, DIRECTIONS, NOISE = 0.3, 8, 1.5  # of clusters; in how many each extends; what blurs it in all others
 HIDDEN, K, M = 50, 20, 80
 EPOCHS = 4
 
@@ -29,7 +29,7 @@ def make_rows(n: int) -> tuple[Array, Array, Array]:
     Each class is three clusters that extend, and overlap, in a few directions each, as real data do, plus noise.
     """
     generator = np.random.default_rng(n)
-    centres = generator.standard_normal((CLUSTERS, COLUMNS), np.float32)
+    centres = np.float32(APART) * generator.standard_normal((CLUSTERS, COLUMNS), np.float32)
     directions = generator.standard_normal((CLUSTERS, DIRECTIONS, COLUMNS), np.float32)
     cluster = generator.integers(CLUSTERS, size=n)
     X = generator.standard_normal((n, COLUMNS), np.float32)

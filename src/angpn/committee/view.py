@@ -67,7 +67,8 @@ class View:
             rows = rows @ self.basis
         elif scipy.sparse.issparse(rows):
             rows = rows.toarray()
-        return torch.from_numpy(np.ascontiguousarray(rows, np.float32))
+        rows = np.ascontiguousarray(rows, np.float32)
+        return torch.from_numpy(rows if rows.flags.writeable else rows.copy())  # those of a file may not be written to
 
 
 def _sample(n: int, most: int, seed: int) -> Any:

@@ -25,8 +25,8 @@ def check_memory(task: Task) -> None:
     if free is not None and needed - (resident_bytes() or 0) > free:
         raise MemoryError(
             f"a fit of {task.X.shape[0]} rows needs about {needed / 1e9:.1f} GB, got {free / 1e9:.1f} GB free; lower "
-            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or share out the rows of a network "
-            "with torchrun"
+            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or share out the rows of a "
+            "network with torchrun"
         )
     if task.model.verbose and needed > _WORTH_TELLING and is_first():
         left = "" if free is None else f" of {free / 1e9:.1f} GB free"

@@ -21,8 +21,9 @@ types: .venv/.dev
 imports: .venv/.dev
 	$(BIN)/lint-imports
 
+# A file of tests at a time on each of two processes; one thread each, since threads that wait for a core spin.
 unit: .venv/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # The site; docs-quick checks its pages and links without running the examples, which the tests run.
 docs: .venv/.dev

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from angpn.committee.calibration import Calibration, best_temperature
+from angpn.committee.calibration import Calibration, best_temperature, softened
 
 
 def calibrated_by(*held):
@@ -91,3 +91,12 @@ def test_without_held_out_labels_opinions_are_sharpened_and_no_class_is_preferre
     assert found[0, 0] > 0.6
     assert_close(found[1], probabilities[1])
     assert_close(found.sum(dim=1), torch.ones(2))
+
+
+def test_what_is_told_is_a_little_softer_than_what_was_learnt_by():
+    opinions = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)).log_softmax(dim=1)
+    calibration = Calibration(0.7, torch.tensor([0.1, -0.2, 0.0]))
+    learnt, told = calibration(opinions), calibration.softened()(opinions)
+    assert_close(softened(learnt), told)
+    assert torch.equal(learnt.argmax(dim=1), told.argmax(dim=1))
+    assert (told.max(dim=1).values < learnt.max(dim=1).values).all()

@@ -11,6 +11,8 @@ Array = np.ndarray[Any, Any]
 
 _LARGEST = 2.5  # logarithm of a temperature
 _PENALTY = 1.0  # of a shift: few labels move it little
+# What is told in the end is softer than what was learnt by: labels that chose settings are flattered by them.
+_FLATTERED = 1.05
 # Where no label can be held out: penalised readouts of very few labels are too modest.
 _UNKNOWN = 0.5
 
@@ -36,9 +38,18 @@ class Calibration(NamedTuple):
         temperature, likelihood = best_temperature(log_probabilities + shift, truth, weights, doubt)
         return cls(temperature, shift), likelihood
 
+    def softened(self) -> "Calibration":
+        """As it is told in the end."""
+        return self._replace(temperature=_FLATTERED * self.temperature)
+
     def __call__(self, log_probabilities: Tensor) -> Tensor:  # (n, c)
         """The calibrated probabilities."""
         return torch.softmax((log_probabilities + self.shift) / self.temperature, dim=1)
+
+
+def softened(probabilities: Tensor) -> Tensor:  # (n, c)
+    """What :meth:`Calibration.softened` would have made of the same opinions."""
+    return torch.softmax(probabilities.log() / _FLATTERED, dim=1)
 
 
 def best_temperature(

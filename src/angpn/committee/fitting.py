@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 from torch import Tensor
 
+from angpn.committee.calibration import softened
 from angpn.committee.committee import Committee
 from angpn.committee.members import GraphOptions, Reach, Setting, learnt_graph, propagated
 from angpn.committee.rounds import ENOUGH_JUDGED, Problem, Rounds, Student
@@ -160,15 +161,16 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Iterator[State]:
             rounds.elect()
         calibration, likelihood, n_judged = next(rounds)
         members = rounds.settings, list(final.readouts)
-        committee = Committee(look.view, request.options, *members, calibration, final.graph_beliefs)
+        committee = Committee(look.view, request.options, *members, calibration.softened(), final.graph_beliefs)
         assert final.beliefs is not None
+        beliefs = softened(final.beliefs)
         training = final.fold.training
         judged = students[:1] if masked else students
         held = [(s.fold.held, s.beliefs[s.fold.held]) for s in judged if s.beliefs is not None]
-        right = [beliefs.argmax(dim=1).numpy() == codes[rows] for rows, beliefs in held]
+        right = [said.argmax(dim=1).numpy() == codes[rows] for rows, said in held]
         accuracy = float(np.concatenate(right).mean()) if right else float("nan")
-        loss = -float(final.beliefs[training, codes[training]].clamp(min=1e-12).log().mean())
-        yield State(committee, accuracy, likelihood, n_judged, final.beliefs, held, loss)
+        loss = -float(beliefs[training, codes[training]].clamp(min=1e-12).log().mean())
+        yield State(committee, accuracy, likelihood, n_judged, beliefs, held, loss)
 
 
 def _best_look(X: Any, labels: Labels, request: Request) -> Look:

@@ -19,6 +19,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import scipy.sparse
 import torch
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import normalize, scale
@@ -59,9 +60,10 @@ def fit_on_refreshed_distances(X: Any, y: Any, mask: Any, seed: int) -> ANGPNCla
     """D^h of the paper's footnote: neighbours are found once more, in rows joined with what is believed of them."""
     rows = normalize(X)
     believed = normalize(fit(X, y, mask, seed).label_distributions_)
-    if not isinstance(rows, np.ndarray):
-        rows = rows.toarray()
-    graph = kneighbors_graph(np.hstack([rows, believed]), min(CANDIDATES, len(rows) - 1), mode="distance")
+    joined = (
+        scipy.sparse.hstack([rows, believed], "csr") if scipy.sparse.issparse(rows) else np.hstack([rows, believed])
+    )
+    graph = kneighbors_graph(joined, min(CANDIDATES, rows.shape[0] - 1), mode="distance")
     return ANGPNClassifier(random_state=seed).fit(X, y, validation_mask=mask, distances=graph)
 
 

@@ -7,6 +7,7 @@ got of the gradient is sent home. Beside that only sums go round: of losses, and
 Rows are dealt out in an order in which neighbours are near each other, so that halos are small.
 """
 
+import atexit
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,14 @@ def join() -> bool:
             return False
         with _clear_errors():
             dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+        atexit.register(_leave)
     return dist.get_world_size() > 1
+
+
+def _leave() -> None:
+    """End the threads of the group before the interpreter ends, which else may abort."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def is_first() -> bool:

@@ -136,7 +136,7 @@ def test_a_killed_process_ends_the_job_and_a_checkpoint_takes_it_up(tmp_path):
     killed.communicate(timeout=120)
     assert killed.returncode == -signal.SIGKILL
     error = left.communicate(timeout=60)[1]
-    assert left.returncode == 1
+    assert left.returncode != 0  # gloo may abort after the error was told
     assert "all processes of the job must stay to the end" in error
     assert (tmp_path / "fit.ckpt").exists()
     (tmp_path / "kill").unlink()

@@ -25,7 +25,7 @@ from angpn.neighborhood import Neighborhood, locality_order
 TIMEOUT = timedelta(minutes=10)  # that a process waits for the others, which may still be searching
 _QUERIES_AT_ONCE = 2**13
 
-# Of rows `asked` (numbers) among rows `mine`: (r, c) numbers of the nearest, -1 where there are no more, and distances.
+# Of rows `asked` among rows `mine`: (r, c) numbers of the nearest, each row as many, and their distances.
 Find = Callable[[range, range], tuple[Tensor, Tensor]]
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
@@ -12,9 +13,11 @@ import torch.distributed as dist
 from angpn import ANGPN, ANGPNClassifier, nearest_candidates, train
 from angpn.approximate import PartSearch
 from angpn.cli import main
+from angpn.committee import fitting as committee_search
 from angpn.fitting import committee as committee_fitting
-from angpn.fitting import neighbors
-from angpn.sharding import join, share_out
+from angpn.locality import in_local_order
+from angpn.propagation import Direction
+from angpn.sharding import _leave, join, share_out
 from angpn.training import Training
 
 K, M = 5, 12
@@ -73,7 +76,7 @@ def labelled_in_a_corner():
     """Labels only in that third of the rows which is dealt out first."""
     x, _, truth = problem()
     y = np.full(len(x), -1)
-    first = nearest_candidates(x, M).locality_order()[:70].numpy()
+    first = in_local_order(nearest_candidates(x, M)).rows[:70].numpy()
     y[first] = truth[first]
     return x, y
 
@@ -103,14 +106,27 @@ def estimator(folder):
         lists=model.neighborhood_.indices,
         new=model.predict_proba(x[:9] + 0.01),
     )
+    _leave()
+    threads = [Path(f"/proc/self/task/{task}/comm").read_text() for task in os.listdir("/proc/self/task")]
+    assert not [name for name in threads if "gloo" in name]  # such a thread would abort the interpreter at its end
+
+
+def many_rows(set_attribute):
+    """Take a hundred rows for many: they are searched on a part, and shared out."""
+    for module in (committee_search, committee_fitting):
+        set_attribute(module, "ROWS_COMPARED", 100)
 
 
 def committee(folder):
     """The default, on rows that are taken for many."""
-    committee_fitting.EXACT_ROWS = neighbors.EXACT_ROWS = 100
+    many_rows(setattr)
     x, y, _ = problem()
-    model = ANGPNClassifier(random_state=0, recall=1).fit(x, y)
-    np.savez(folder / f"committee{dist.get_rank()}.npz", distributions=model.label_distributions_)
+    found = {}
+    for direction in get_args(Direction):
+        model = ANGPNClassifier(random_state=0, direction=direction).fit(x, y)
+        found[f"{direction}.distributions"] = model.label_distributions_
+        found[f"{direction}.new"] = model.predict_proba(x[:9] + 0.01)
+    np.savez(folder / f"committee{dist.get_rank()}.npz", **found)
 
 
 def command(folder):

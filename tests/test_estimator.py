@@ -257,6 +257,7 @@ def test_names_as_labels(blobs):
         assert model.score(X, names[truth]) > 0.8
 
 
+@pytest.mark.filterwarnings("ignore:.*sampled rows would be labelled otherwise")
 def test_distances_as_a_matrix_or_a_graph(blobs):
     X, y, _ = blobs
     expected = quick(normalize=False, metric="euclidean").fit(X, y)

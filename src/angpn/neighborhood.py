@@ -10,24 +10,29 @@ row is a candidate; it is also the oracle for the lists, since lists can be writ
 """
 
 import warnings
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.csgraph
 import torch
 from torch import Tensor
 
 from angpn.checks import as_float_tensor, check_distances
 
+Array = np.ndarray[Any, Any]
+Extend = Callable[[Tensor], Tensor]
+
 _ROWS_CHECKED = 2**16  # at once, so that a check takes little memory beside the lists
 
 
 class OneProcess:
-    """What differs where rows are shared out among processes, see :class:`angpn.sharding.Shard`; here nothing does."""
+    """What differs where rows are in another order or shared out among processes; here nothing does.
+
+    See :class:`angpn.locality.Part` and :class:`angpn.sharding.Shard`.
+    """
 
     def extend(self, features: Tensor) -> Tensor:
         """All rows that lists speak of: these."""
@@ -36,6 +41,10 @@ class OneProcess:
     def fold(self, gradient: Tensor) -> Tensor:
         """The adjoint of :meth:`extend`."""
         return gradient
+
+    def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, "Extend"]:
+        """``S + S^T``, and what extends features for a product with it."""
+        return scipy.sparse.csr_array(graph + graph.T), self.extend
 
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""
@@ -48,6 +57,29 @@ class OneProcess:
     def average(self, values: Tensor) -> Tensor:
         """The mean over the rows of all processes."""
         return values.mean()
+
+    def joined(self, values: Tensor) -> Tensor:
+        """The values of all processes, one after the other."""
+        return values
+
+    def named(self, numbers: Tensor) -> Tensor:
+        """Which rows of the data the rows with these numbers are."""
+        return numbers
+
+    def here(self, rows: Array) -> tuple[Array, Array]:
+        """Those of the rows of the data that are here: their numbers, and their places among the rows asked for."""
+        return rows, np.arange(len(rows))
+
+    def taken(self, values: Tensor, rows: Array) -> Tensor:
+        """What these rows of the data have."""
+        return values[rows]
+
+    def gathered(self, values: Tensor) -> Tensor:
+        """What all rows have, in the order of the data."""
+        return values
+
+
+ALL_ROWS = OneProcess()
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,17 +199,11 @@ class Neighborhood(OneProcess):
         distances = self.distances.to(*args, **kwargs)
         if distances is self.distances:
             return self  # with all that was worked out from it
-        return Neighborhood(self.indices.to(distances.device), distances)
+        return replace(self, indices=self.indices.to(distances.device), distances=distances)
 
-    def locality_order(self) -> Tensor:  # (n,)
-        """An order of the rows in which neighbours are near each other, so that their features share caches."""
-        return locality_order(self.indices[:, :8])
-
-    def reordered(self, order: Tensor) -> "Neighborhood":
-        """The same neighbourhood with row ``order[i]`` as row i."""
-        rank = torch.empty(len(order), dtype=torch.int32)
-        rank[order] = torch.arange(len(order), dtype=torch.int32)
-        return Neighborhood(rank[self.indices[order]], self.distances[order])
+    def whole(self) -> "Neighborhood":
+        """The lists in the order of the data: these."""
+        return self
 
     @cached_property
     def memo(self) -> dict[Hashable, Any]:
@@ -185,11 +211,11 @@ class Neighborhood(OneProcess):
         return {}
 
     @cached_property
-    def all_rows(self) -> np.ndarray[Any, Any]:
+    def all_rows(self) -> Array:
         """0 to n - 1."""
         return np.arange(self.n_rows, dtype=np.int32)
 
-    def as_arrays(self, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def as_arrays(self, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         """Indices as int32 and distances in ``dtype``, contiguous, for compiled code."""
         key = ("arrays", dtype.name)
         if key not in self.memo:
@@ -354,15 +380,6 @@ def sparse_product(starts: Tensor, columns: Tensor, values: Tensor, n_columns: i
             starts, columns, values, size=(len(starts) - 1, n_columns), check_invariants=False
         )
     return matrix @ features
-
-
-def locality_order(nearest: Tensor) -> Tensor:  # (n,)
-    """An order of the rows in which these nearest of each, (n, m), are near it: reverse Cuthill-McKee."""
-    n, m = nearest.shape
-    parts = np.ones(n * m, np.int8), nearest.numpy().flatten(), np.arange(0, n * m + 1, m)
-    graph = scipy.sparse.csr_array(parts, shape=(n, n))
-    order = scipy.sparse.csgraph.reverse_cuthill_mckee((graph + graph.T).tocsr(), symmetric_mode=True)
-    return torch.from_numpy(order.astype(np.int64))
 
 
 def as_neighborhood(

@@ -11,20 +11,24 @@ import atexit
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
+import scipy.sparse
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from angpn.neighborhood import Neighborhood, locality_order
+from angpn.locality import NEAREST, Part, locality_order
+from angpn.neighborhood import Extend, Neighborhood
 
 TIMEOUT = timedelta(minutes=10)  # that a process waits for the others, which may still be searching
 _QUERIES_AT_ONCE = 2**13
 
+Deal = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they return
 # Of rows `asked` among rows `mine`: (r, c) numbers of the nearest, each row as many, and their distances.
 Find = Callable[[range, range], tuple[Tensor, Tensor]]
 
@@ -36,6 +40,9 @@ def join() -> bool:
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
             return False
+        # Its functions have the group as a default, and an optimizer imports it: later, and they would keep this group
+        # alive to the end of the interpreter, which its threads then abort.
+        import_module("torch.distributed.nn")
         with _clear_errors():
             dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
         atexit.register(_leave)
@@ -60,50 +67,89 @@ def n_processes() -> int:
 
 def agreed(number: int) -> int:
     """The number that the first process has drawn."""
-    value = torch.tensor(number)
+    return int(_of_first(torch.tensor(number)))
+
+
+def alone(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What these tasks return, done by this process."""
+    return [task() for task in tasks]
+
+
+def dealt_out(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What these tasks return, each done by one process and told to all."""
+    size = dist.get_world_size()
+    everyone: list[Any] = [None] * size
+    mine = [task() for task in tasks[dist.get_rank() :: size]]
     with _clear_errors():
-        dist.broadcast(value, 0)
-    return int(value)
+        dist.all_gather_object(everyone, mine)
+    return [everyone[place % size][place // size] for place in range(len(tasks))]
 
 
-@dataclass(frozen=True, eq=False)
-class Shard(Neighborhood):
-    """The lists of this process's rows: numbers below ``n_rows`` are its own rows, the others those of its halo."""
+class Halo:
+    """The rows of others that this process needs, and those of its own that others need."""
 
-    rows: Tensor = field(kw_only=True)  # (n_rows,) which rows of the data these are
-    total_rows: int = field(kw_only=True)  # of all processes
-    sent: Tensor = field(kw_only=True)  # own rows that others need, process after process
-    sent_counts: Sequence[int] = field(kw_only=True)
-    halo_counts: Sequence[int] = field(kw_only=True)  # rows of the halo, process after process
+    def __init__(self, numbers: Tensor, bounds: Sequence[int]) -> None:
+        """Of the rows with these numbers, in order; each process has the numbers from one bound to the next."""
+        self.numbers, self.counts = numbers, _by_owner(numbers, bounds)
+        self._sent_counts = _told(self.counts)
+        self._sent = _exchanged(numbers, self.counts, self._sent_counts) - bounds[dist.get_rank()]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Shard means something inside its job only, got a request to pickle it; pickle whole()")
-
-    @property
-    def n_columns(self) -> int:
-        """Own rows and halo."""
-        return len(self.rows) + sum(self.halo_counts)
-
-    def to(self, *args: Any, **kwargs: Any) -> "Shard":
-        """As :meth:`torch.Tensor.to`."""
-        distances = self.distances.to(*args, **kwargs)
-        if distances is self.distances:
-            return self
-        device = distances.device
-        return replace(self, indices=self.indices.to(device), distances=distances, sent=self.sent.to(device))
-
-    def extend(self, features: Tensor) -> Tensor:  # (n_columns, ...)
+    def extend(self, features: Tensor) -> Tensor:  # (n_rows + halo, ...)
         """Own rows, followed by those of the halo."""
-        extended = features.new_empty(self.n_columns, *features.shape[1:])
-        extended[: self.n_rows] = features
-        _exchange(features[self.sent], extended[self.n_rows :], self.sent_counts, self.halo_counts)
+        own = len(features)
+        extended = features.new_empty(own + len(self.numbers), *features.shape[1:])
+        extended[:own] = features
+        _exchange(features[self._sent], extended[own:], self._sent_counts, self.counts)
         return extended
 
     def fold(self, gradient: Tensor) -> Tensor:  # (n_rows, ...)
         """The adjoint of :meth:`extend`: what the halo has is sent home and added there."""
-        received = gradient.new_empty(len(self.sent), *gradient.shape[1:])
-        _exchange(gradient[self.n_rows :].contiguous(), received, self.halo_counts, self.sent_counts)
-        return gradient[: self.n_rows].index_add(0, self.sent, received)
+        own = len(gradient) - len(self.numbers)
+        received = gradient.new_empty(len(self._sent), *gradient.shape[1:])
+        _exchange(gradient[own:].contiguous(), received, self.counts, self._sent_counts)
+        return gradient[:own].index_add(0, self._sent.to(gradient.device), received)
+
+
+@dataclass(frozen=True, eq=False)
+class Shard(Part):
+    """The lists of this process's rows: numbers below ``n_rows`` are its own rows, the others those of its halo."""
+
+    bounds: Sequence[int] = field(kw_only=True)  # numbers at which the rows of each process begin, and the last end
+    halo: Halo = field(kw_only=True)
+
+    @property
+    def total_rows(self) -> int:
+        """Those of all processes."""
+        return self.bounds[-1]
+
+    @property
+    def n_columns(self) -> int:
+        """Own rows and halo."""
+        return len(self.rows) + len(self.halo.numbers)
+
+    def extend(self, features: Tensor) -> Tensor:
+        """Own rows, followed by those of the halo."""
+        return self.halo.extend(features)
+
+    def fold(self, gradient: Tensor) -> Tensor:
+        """The adjoint of :meth:`extend`."""
+        return self.halo.fold(gradient)
+
+    def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, Extend]:
+        """Own rows of ``S + S^T``. Which rows these speak of is known only when others have told what they chose."""
+        own, start = self.n_rows, self.bounds[dist.get_rank()]
+        number = torch.cat([torch.arange(start, start + own), self.halo.numbers])
+        entries = graph.tocoo()
+        rows, columns, weights = (torch.from_numpy(part) for part in (entries.row, entries.col, entries.data))
+        rows, columns = start + rows.long(), number[columns.long()]
+        order = columns.argsort(stable=True)  # by number, and so by owner
+        counts = _by_owner(columns[order], self.bounds)
+        received = _told(counts)
+        back = [_exchanged(part[order], counts, received) for part in (columns, rows, weights)]
+        rows, columns, weights = (torch.cat(pair) for pair in zip((rows, columns, weights), back, strict=True))
+        halo = Halo(_others(columns, start, start + own), self.bounds)
+        parts = weights.numpy(), ((rows - start).numpy(), _numbered(columns, start, own, halo).numpy())
+        return scipy.sparse.csr_array(parts, shape=(own, own + len(halo.numbers))), halo.extend
 
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""
@@ -117,8 +163,12 @@ class Shard(Neighborhood):
         """The mean over the rows of all processes."""
         return self.total(values.sum()) / self.total_rows
 
+    def joined(self, values: Tensor) -> Tensor:
+        """The values of all processes, one after the other."""
+        return _gathered(values)
+
     def gathered(self, values: Tensor) -> Tensor:  # (total_rows, ...)
-        """What each process has for its rows, for all rows in the order of the data."""
+        """What all rows of all processes have, in the order of the data."""
         found = values.new_empty(self.total_rows, *values.shape[1:])
         found[_gathered(self.rows)] = _gathered(values)
         return found
@@ -138,14 +188,14 @@ def share_out(n_rows: int, n_candidates: int, find: Find, seed: int) -> Shard:
     bounds = [n_rows * place // size for place in range(size + 1)]
     parts = [range(*pair) for pair in pairwise(bounds)]
     indices, distances = _ask_all(parts, n_candidates, find, torch.Generator().manual_seed(seed))
-    order = locality_order(_gathered(indices[:, :8].contiguous()))
+    nearest = _gathered(indices[:, :NEAREST].contiguous())
+    order = _of_first(locality_order(nearest) if rank == 0 else torch.empty(n_rows, dtype=torch.int64))
     rank_of = torch.empty_like(order)
     rank_of[order] = torch.arange(n_rows)
     # The lists go from who found them to who owns their row: the process whose part it falls into by the new order.
     rows = torch.arange(parts[rank].start, parts[rank].stop)
-    owner = torch.bucketize(rank_of[rows], torch.tensor(bounds[1:]), right=True)
-    by_owner = owner.argsort(stable=True)
-    sent = torch.bincount(owner, minlength=size).tolist()
+    by_owner = rank_of[rows].argsort()
+    sent = _by_owner(rank_of[rows], bounds)
     received = _told(sent)
     rows, indices, distances = (_exchanged(part[by_owner], sent, received) for part in (rows, indices, distances))
     mine = rank_of[rows].argsort()
@@ -174,24 +224,26 @@ def _ask_all(
 
 def _with_halo(rows: Tensor, indices: Tensor, distances: Tensor, bounds: Sequence[int]) -> Shard:
     """Lists in numbers of the new order, in those of the shard."""
-    rank, size = dist.get_rank(), dist.get_world_size()
-    start, stop = bounds[rank], bounds[rank + 1]
-    outside = (indices < start) | (indices >= stop)
-    halo = indices[outside].unique()  # in order, and so by process
-    owner = torch.bucketize(halo, torch.tensor(bounds[1:]), right=True)
-    halo_counts = torch.bincount(owner, minlength=size).tolist()
-    sent_counts = _told(halo_counts)
-    sent = _exchanged(halo, halo_counts, sent_counts) - start
-    local = torch.where(outside, stop - start + torch.searchsorted(halo, indices), indices - start)
-    return Shard(
-        local,
-        distances,
-        rows=rows,
-        total_rows=bounds[-1],
-        sent=sent,
-        sent_counts=sent_counts,
-        halo_counts=halo_counts,
-    )
+    start = bounds[dist.get_rank()]
+    halo = Halo(_others(indices, start, start + len(rows)), bounds)
+    return Shard(_numbered(indices, start, len(rows), halo), distances, rows=rows, bounds=bounds, halo=halo)
+
+
+def _others(numbers: Tensor, start: int, stop: int) -> Tensor:
+    """Those that are not from ``start`` to ``stop``, each once and in order."""
+    return numbers[(numbers < start) | (numbers >= stop)].unique()
+
+
+def _numbered(numbers: Tensor, start: int, own: int, halo: Halo) -> Tensor:
+    """Numbers among all rows as numbers among own rows and halo."""
+    mine = (numbers >= start) & (numbers < start + own)
+    return torch.where(mine, numbers - start, own + torch.searchsorted(halo.numbers, numbers))
+
+
+def _by_owner(numbers: Tensor, bounds: Sequence[int]) -> list[int]:
+    """How many of these rows each process has."""
+    owner = torch.bucketize(numbers, torch.tensor(bounds[1:]), right=True)
+    return torch.bincount(owner, minlength=len(bounds) - 1).tolist()
 
 
 # The collectives. Whatever goes wrong in one is most likely another process that is no longer there.
@@ -218,6 +270,13 @@ def _exchanged(values: Tensor, sent_counts: Sequence[int], received_counts: Sequ
     received = values.new_empty(sum(received_counts), *values.shape[1:])
     _exchange(values.contiguous(), received, sent_counts, received_counts)
     return received
+
+
+def _of_first(values: Tensor) -> Tensor:
+    """What the first process has."""
+    with _clear_errors():
+        dist.broadcast(values, 0)
+    return values
 
 
 def _told(counts: Sequence[int]) -> list[int]:

@@ -10,6 +10,7 @@ from angpn.checks import as_float_tensor, as_sparse_rows, as_tensor, check_finit
 from angpn.kernels.sparse import PropagatedSparse
 from angpn.kernels.threads import threads_for
 from angpn.labels import UNLABELLED
+from angpn.locality import Part, in_local_order
 from angpn.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network import ANGPN
 from angpn.sharding import Shard
@@ -103,7 +104,7 @@ def train(
     else:
         features = sparse
     hood = as_neighborhood(distances).to(device)
-    n_rows = hood.total_rows if isinstance(hood, Shard) else hood.n_rows
+    n_rows = hood.total_rows if isinstance(hood, Part) else hood.n_rows
     check_same_rows(features.shape[0], n_rows, "features", "distances")
     labels = _checked_labels(labels, features.shape[0], network.perceptron.out_features)
     weights = checked_weights(sample_weight, labels, dtype)
@@ -132,17 +133,15 @@ def train(
             f"no label is held out for validation, so training runs for {max_epochs} epochs without early stopping; "
             "label two rows or more of some class and let validation_fraction be > 0, or pass validation_mask"
         )
-    order = None
-    if isinstance(hood, Shard):
-        order, features = hood.rows, features[hood.rows.to(features.device)]
-    with torch.no_grad():
-        propagated = network.propagate_input(features, hood)
-    if isinstance(hood, Neighborhood) and not isinstance(hood, Shard) and device.type == "cpu":
-        order = hood.locality_order()
-        hood, propagated = hood.reordered(order), propagated[order]
-    if order is not None:
+    if isinstance(hood, Neighborhood) and not isinstance(hood, Part) and device.type == "cpu":
+        hood = in_local_order(hood)
+    if isinstance(hood, Part):
+        order = hood.rows
+        features = features[order.to(device)] if sparse is None else features[order.numpy()]
         labels, training, validation = labels[order], training[order], validation[order]
         weights = None if weights is None else weights[order]
+    with torch.no_grad():
+        propagated = network.propagate_input(features, hood)
     if not warm_start:
         network.reset_parameters(generator)
     rows = (training | validation).nonzero().squeeze(1)

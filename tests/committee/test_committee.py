@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from angpn import nearest_candidates, neighbor_graph
 from angpn.committee import committee as committee_module
 from angpn.committee.fitting import Chosen, Labels, Look, Request, train
-from angpn.committee.members import GraphOptions, Setting, learnt_graph, propagated
+from angpn.committee.members import GraphOptions, Mixing, Setting, learnt_graph, propagated
 from angpn.committee.spread import Spread, SpreadSetting
 from angpn.committee.view import View
 from angpn.distances import nearest_fitted
@@ -32,7 +32,7 @@ def trained(n_rounds=2, direction="normalized", beta=0.3, gamma="auto", kind=np.
     view = View.of(X, "unit", "chord", 0)
     rows = view.rows(X)
     hood = nearest_candidates(rows, 89, "chord")
-    request = Request([], None, GraphOptions(6, beta, gamma, "simplex", direction), None, False, None, None, 0)
+    request = Request([], None, GraphOptions(6, beta, gamma, "simplex", direction), None, None, False, None, None, 0)
     chosen = Chosen(Look(view, hood, view.features(rows)), SETTINGS, [])
     labels = Labels(np.where(np.arange(90) < 18, TRUTH, -1), None, [], False)
     *_, state = itertools.islice(train(chosen, labels, request), n_rounds)
@@ -144,7 +144,7 @@ def test_there_is_a_graph_of_the_first_round_and_one_of_the_last():
 def test_the_embedding_is_what_the_best_member_with_features_sees():
     fitted = trained()
     best, features = SETTINGS[1], torch.from_numpy(fitted.rows).float()
-    hopped = propagated(features, fitted.graphs()[-1], "normalized", [best.reach])[best.reach]
+    hopped = propagated(features, Mixing(fitted.graphs()[-1], "normalized"), [best.reach])[best.reach]
     assert_allclose(fitted.embedding(), hopped, rtol=1e-6)
     assert fitted.width == 4
 
@@ -154,7 +154,7 @@ def test_paths_lead_from_the_rows_to_what_each_member_with_features_sees(fitted)
     paths = fitted.paths(fitted.graphs())
     assert [len(path) for path in paths[1:]] == [2, 3]
     for setting, path in zip(SETTINGS[1:], paths[1:], strict=True):
-        expected = propagated(features, fitted.graphs()[-1], "normalized", [setting.reach])[setting.reach]
+        expected = propagated(features, Mixing(fitted.graphs()[-1], "normalized"), [setting.reach])[setting.reach]
         found = fitted.rows
         for mixing in path:
             found = mixing @ found

@@ -54,7 +54,7 @@ def request(views=(UNIT, STANDARD), alpha=None, seen=None):
     def bar(what, total):
         return nullcontext(lambda count: None)
 
-    return Request(views, alpha, OPTIONS, neighbors, False, None, bar, 0)
+    return Request(views, alpha, OPTIONS, neighbors, neighbors, False, None, bar, 0)
 
 
 def labels(validation=VALIDATION, weights=None):

@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from angpn import nearest_candidates, neighbor_graph
-from angpn.committee.members import GraphOptions, learnt_graph, propagated
+from angpn.committee.members import GraphOptions, Mixing, learnt_graph, propagated
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_propagated_features_are_powers_of_the_mixing_matrix(problem, direction)
     graph = learnt_graph(hood, GraphOptions(4, 0.0, "auto", "simplex", direction), None)
     features = torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
     reaches = [(0.5, 5), (0.5, 1), (0.0, 0), (0.9, 2)]
-    found = propagated(features, graph, direction, reaches)
+    found = propagated(features, Mixing(graph, direction), reaches)
     dense = graph.toarray().astype(np.float64)
     if direction != "directed":
         dense = (dense + dense.T) / 2

@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 from numpy.testing import assert_array_equal
 
-from angpn.committee.members import Setting, propagated
+from angpn.committee.members import Mixing, Setting, propagated
 from angpn.committee.search import (
     FIRST_READOUTS,
     MORE_READOUTS,
@@ -171,9 +171,9 @@ STILL, FAR, SPREAD = Setting(0.0, 0, None, 10.0), Setting(0.8, 3, None, 10.0), S
 
 def judge_of(features, graph, codes, folds=None, weights=None, reaches=(STILL.reach, FAR.reach)):
     graph = scipy.sparse.csr_array(graph)
-    found = propagated(features, graph, "directed", reaches)
+    found = propagated(features, Mixing(graph, "directed"), reaches)
     folds = make_folds(codes, None, 0) if folds is None else folds
-    return Judge(graph, found, folds, codes, weights, np.arange(len(codes)))
+    return Judge(Mixing(graph, "normalized"), found, folds, codes, weights, np.arange(len(codes)))
 
 
 def test_propagation_wins_where_neighbours_are_of_one_class(noisy):

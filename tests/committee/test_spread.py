@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
 from angpn import nearest_candidates
-from angpn.committee.members import GraphOptions, learnt_graph
+from angpn.committee.members import GraphOptions, Mixing, learnt_graph
 from angpn.committee.spread import Spread
 
 ROWS, CODES = np.array([0, 3, 4, 9]), np.array([0, 1, 1, 2])
@@ -28,6 +28,10 @@ def ring(n):
     return scipy.sparse.csr_array((np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), -1, axis=1)) / 2)
 
 
+def spread(graph, *arguments):
+    return Spread.of(Mixing(graph, "normalized"), *arguments)
+
+
 def settled(graph, sources, alpha):
     """(I - alpha A)^-1 (1 - alpha) Y, with A the normalised graph."""
     dense = (graph + graph.T).toarray().astype(np.float64)
@@ -43,36 +47,36 @@ def test_labels_settle_at_the_closed_form_up_to_scale(graph, alpha, tolerance, w
     sources = np.zeros((20, 3))
     sources[ROWS, CODES] = 1 if weights is None else weights
     expected = settled(graph, sources / sources.sum(axis=0), alpha)
-    found = Spread.of(graph, ROWS, CODES, weights, alpha, 3).scores.numpy()
+    found = spread(graph, ROWS, CODES, weights, alpha, 3).scores.numpy()
     assert_allclose(found / found.max(), expected / expected.max(), atol=tolerance)
 
 
 def test_each_class_sends_out_equally_much_whatever_its_number_of_labels():
     rows, codes = np.array([0, 5, 6, 7, 8]), np.array([0, 1, 1, 1, 1])
-    sent = Spread.of(ring(12), rows, codes, None, 0.9, 2).scores.sum(dim=0)
+    sent = spread(ring(12), rows, codes, None, 0.9, 2).scores.sum(dim=0)
     assert float(sent[0]) == pytest.approx(float(sent[1]), rel=1e-3)
 
 
 def test_a_row_is_most_probably_of_the_class_whose_labels_are_nearer():
-    probabilities = Spread.of(ring(12), np.array([0, 6]), np.array([0, 1]), None, 0.99, 2).log_probabilities().exp()
+    probabilities = spread(ring(12), np.array([0, 6]), np.array([0, 1]), None, 0.99, 2).log_probabilities().exp()
     assert (probabilities[[10, 11, 0, 1, 2], 0] > 0.5).all()
     assert (probabilities[4:9, 1] > 0.5).all()
 
 
 def test_a_label_of_weight_zero_sends_out_nothing(graph):
     weights = np.array([1.0, 0.0, 1.0, 1.0])
-    without = Spread.of(graph, ROWS[[0, 2, 3]], CODES[[0, 2, 3]], None, 0.9, 3)
-    assert_close(Spread.of(graph, ROWS, CODES, weights, 0.9, 3).scores, without.scores)
+    without = spread(graph, ROWS[[0, 2, 3]], CODES[[0, 2, 3]], None, 0.9, 3)
+    assert_close(spread(graph, ROWS, CODES, weights, 0.9, 3).scores, without.scores)
 
 
 def test_a_class_without_a_label_is_never_the_most_probable(graph):
-    probabilities = Spread.of(graph, ROWS, np.array([1, 2, 2, 1]), None, 0.9, 4).log_probabilities().exp()
+    probabilities = spread(graph, ROWS, np.array([1, 2, 2, 1]), None, 0.9, 4).log_probabilities().exp()
     assert np.isin(probabilities.argmax(dim=1), [1, 2]).all()
 
 
 def test_rows_without_neighbours_have_probabilities_too(graph):
     apart = scipy.sparse.csr_array(scipy.sparse.block_diag([graph, np.zeros((3, 3))]))
-    probabilities = Spread.of(apart, np.append(ROWS, 20), np.append(CODES, 1), None, 0.9, 3).log_probabilities().exp()
+    probabilities = spread(apart, np.append(ROWS, 20), np.append(CODES, 1), None, 0.9, 3).log_probabilities().exp()
     assert torch.isfinite(probabilities).all()
     assert_close(probabilities.sum(dim=1), torch.ones(23))
     assert probabilities[20].argmax() == 1  # it has its own label
@@ -80,10 +84,10 @@ def test_rows_without_neighbours_have_probabilities_too(graph):
 
 
 def test_a_new_row_says_what_those_say_that_it_takes_from(graph):
-    spread = Spread.of(graph, ROWS, CODES, None, 0.9, 3)
+    member = spread(graph, ROWS, CODES, None, 0.9, 3)
     takes = np.zeros((3, 20))
     takes[0, 7], takes[1, [2, 11]] = 1.0, 0.5
-    found = spread.unseen(scipy.sparse.csr_array(takes))
-    assert_close(found[0], spread.log_probabilities()[7])
-    assert_close(found[1], spread.scores[[2, 11]].mean(dim=0).log_softmax(dim=0))
+    found = member.unseen(scipy.sparse.csr_array(takes))
+    assert_close(found[0], member.log_probabilities()[7])
+    assert_close(found[1], member.scores[[2, 11]].mean(dim=0).log_softmax(dim=0))
     assert_close(found[2].exp(), torch.full((3,), 1 / 3))

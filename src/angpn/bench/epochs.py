@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from angpn.distances import nearest_candidates
 from angpn.graph import resolve_gamma
+from angpn.locality import in_local_order
 from angpn.memory import forget_peak, peak_bytes, resident_bytes
 from angpn.neighborhood import Neighborhood
 from angpn.network import ANGPN
@@ -71,12 +72,11 @@ def ours(problem: Problem) -> Callable[[], None]:
     network = ANGPN(
         N_FEATURES, HIDDEN, N_CLASSES, n_neighbors=K, alpha=ALPHA, beta=BETA, num_steps=T, normalize_hidden=True
     )
+    hood = in_local_order(problem.hood)
     with torch.no_grad():
-        propagated = network.propagate_input(problem.features, problem.hood)
-    order = problem.hood.locality_order()
-    propagated, hood = propagated[order], problem.hood.reordered(order)
-    rows = torch.isin(order, problem.labelled).nonzero().squeeze(1)
-    return _epoch(network, lambda: network.classify(propagated, hood, rows), problem.labels[order[rows]])
+        propagated = network.propagate_input(problem.features[hood.rows], hood)
+    rows = torch.isin(hood.rows, problem.labelled).nonzero().squeeze(1)
+    return _epoch(network, lambda: network.classify(propagated, hood, rows), problem.labels[hood.rows[rows]])
 
 
 def dense(problem: Problem) -> Callable[[], None]:

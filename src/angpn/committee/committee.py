@@ -1,7 +1,7 @@
 """A trained committee: what it says of the rows it was trained on, and of rows that come later."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from angpn.committee.calibration import Calibration
-from angpn.committee.members import GraphOptions, Setting, hop_after_hop, learnt_graph, neighbor_matrix
+from angpn.committee.members import GraphOptions, Mixing, Setting, hop_after_hop, learnt_graph
 from angpn.committee.readout import Readout, mean_log_probabilities
 from angpn.committee.spread import Spread, SpreadSetting
 from angpn.committee.view import View
@@ -33,6 +33,14 @@ class Committee:
     calibration: Calibration
     beliefs: Tensor | None  # (n, c) what the graph was learnt from beside the distances
 
+    def gathered(self, hood: Neighborhood) -> "Committee":
+        """What it says of all rows, in the order of the data; it was trained on those of these lists."""
+        spreads = [
+            Spread(hood.gathered(member.scores)) if isinstance(member, Spread) else member for member in self.readouts
+        ]
+        beliefs = None if self.beliefs is None else hood.gathered(self.beliefs)
+        return replace(self, readouts=spreads, beliefs=beliefs)
+
     def graphs(self, hood: Neighborhood) -> list[scipy.sparse.csr_array]:
         """S of the first round, and of the last."""
         steps = [None] if self.beliefs is None else [None, self.beliefs]
@@ -41,8 +49,8 @@ class Committee:
     def embed(self, features: Tensor, hood: Neighborhood) -> Tensor:  # (n, p)
         """The propagated features that the best member sees that sees any."""
         best = self._best
-        matrix = neighbor_matrix(self.graphs(hood)[-1], self.options.direction)
-        *_, last = hop_after_hop(features, matrix, best.alpha, best.hops)
+        mixing = Mixing(self.graphs(hood)[-1], self.options.direction)
+        *_, last = hop_after_hop(features, mixing, best.alpha, best.hops)
         return last
 
     def unseen(
@@ -108,8 +116,8 @@ class Committee:
         new: Tensor,
         weights: scipy.sparse.csr_array,
     ) -> Tensor:
-        matrix = neighbor_matrix(graph, self.options.direction) if setting.hops > 1 else None
-        before = hop_after_hop(features, matrix, setting.alpha, max(0, setting.hops - 1))
+        mixing = Mixing(graph, self.options.direction)
+        before = hop_after_hop(features, mixing, setting.alpha, max(0, setting.hops - 1))
         for _, fitted in zip(range(setting.hops), before, strict=False):
             received = torch.from_numpy(np.asarray(weights @ fitted.numpy(), dtype=np.float32))
             new = setting.alpha * received + (1 - setting.alpha) * new

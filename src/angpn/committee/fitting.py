@@ -11,7 +11,7 @@ from torch import Tensor
 
 from angpn.committee.calibration import softened
 from angpn.committee.committee import Committee
-from angpn.committee.members import GraphOptions, Reach, Setting, learnt_graph, propagated
+from angpn.committee.members import GraphOptions, Mixing, Reach, Setting, learnt_graph, propagated
 from angpn.committee.rounds import ENOUGH_JUDGED, Problem, Rounds, Student
 from angpn.committee.search import (
     CANDIDATES,
@@ -32,7 +32,9 @@ from angpn.committee.spread import SpreadSetting
 from angpn.committee.view import Scaling, View
 from angpn.distances import Metric
 from angpn.labels import UNLABELLED
+from angpn.locality import Part
 from angpn.neighborhood import Neighborhood
+from angpn.sharding import Deal, alone
 
 Array = np.ndarray[Any, Any]
 Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -52,10 +54,12 @@ class Request(NamedTuple):
     alpha: float | None  # None: chosen
     options: GraphOptions
     neighbors: Callable[[Any, Metric], Neighborhood]  # of scaled rows
+    arranged: Callable[[Any, Metric], Neighborhood]  # the same for training: in an order, or part of them, that suits
     given_distances: bool  # then neighbours are those of all rows
     settings: Sequence[Setting | SpreadSetting] | None  # those of an earlier fit, kept
     bar: Bar
     seed: int
+    deal: Deal = alone
 
 
 class Labels(NamedTuple):
@@ -78,7 +82,7 @@ class Look(NamedTuple):
 
     view: View
     hood: Neighborhood
-    features: Tensor  # (n, p)
+    features: Tensor  # (n, p) of the rows that the lists are of
 
 
 class Chosen(NamedTuple):
@@ -96,7 +100,7 @@ class State(NamedTuple):
     accuracy: float  # on held-out labels, NaN where there are none
     likelihood: float  # of them all: its logarithm
     n_judged: int  # how many they are
-    beliefs: Tensor  # (n, c) calibrated
+    beliefs: Tensor  # (n, c) calibrated, of the rows that the lists are of
     held: list[tuple[Array, Tensor]]  # rows that were held out, and what was believed of them then
     loss: float  # of the labels it learnt from
 
@@ -121,15 +125,16 @@ def choose(X: Any, labels: Labels, request: Request) -> Chosen:
     if labels.few:
         table = _is_table(X)
         settings = request.settings or _few_settings(request.alpha, table)
-        return Chosen(_look(X, _likely_view(request.views, table), request), list(settings), [])
-    rows, sampled = X, labels
-    open_question = request.settings is None or len(request.views) > 1
-    if open_question and X.shape[0] > ROWS_COMPARED and not request.given_distances:
+        return Chosen(_look(X, _likely_view(request.views, table), request, for_training=True), list(settings), [])
+    if request.settings and len(request.views) == 1:
+        return Chosen(_look(X, request.views[0], request, for_training=True), list(request.settings), [])
+    many, rows, sampled = X.shape[0] > ROWS_COMPARED, X, labels
+    if many and not request.given_distances:
         rows, sampled = _subsample(X, labels, request.seed)
     look = _best_look(rows, sampled, request)
     candidates = list(request.settings or _best_settings(look, sampled, request))
-    if rows is not X:
-        look = _look(X, (look.view.scaling, look.view.metric), request)
+    if many:
+        look = _look(X, (look.view.scaling, look.view.metric), request, for_training=True)
     return Chosen(look, candidates[:MEMBERS], [] if request.settings else candidates[:CANDIDATES])
 
 
@@ -154,6 +159,7 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Iterator[State]:
         pick_centers(codes, request.seed),
         int(codes.max()) + 1,
         request.seed,
+        request.deal,
     )
     rounds = Rounds(problem, students if masked else [*students, final], chosen.candidates)
     for number in itertools.count():
@@ -166,10 +172,11 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Iterator[State]:
         beliefs = softened(final.beliefs)
         training = final.fold.training
         judged = students[:1] if masked else students
-        held = [(s.fold.held, s.beliefs[s.fold.held]) for s in judged if s.beliefs is not None]
+        held = [(s.fold.held, look.hood.taken(s.beliefs, s.fold.held)) for s in judged if s.beliefs is not None]
         right = [said.argmax(dim=1).numpy() == codes[rows] for rows, said in held]
         accuracy = float(np.concatenate(right).mean()) if right else float("nan")
-        loss = -float(beliefs[training, codes[training]].clamp(min=1e-12).log().mean())
+        said = look.hood.taken(beliefs, training)[np.arange(len(training)), codes[training]]
+        loss = -float(said.clamp(min=1e-12).log().mean())
         yield State(committee, accuracy, likelihood, n_judged, beliefs, held, loss)
 
 
@@ -212,10 +219,11 @@ def _few_settings(alpha: float | None, table: bool) -> Sequence[Setting | Spread
     return FEW_LABELS_OF_TABLE if table else FEW_LABELS
 
 
-def _look(X: Any, scaled: tuple[Scaling, Metric], request: Request) -> Look:
+def _look(X: Any, scaled: tuple[Scaling, Metric], request: Request, *, for_training: bool = False) -> Look:
     view = View.of(X, *scaled, request.seed)
     rows = view.rows(X)
-    return Look(view, request.neighbors(rows, view.metric), view.features(rows))
+    hood = (request.arranged if for_training else request.neighbors)(rows, view.metric)
+    return Look(view, hood, view.features(rows[hood.rows.numpy()] if isinstance(hood, Part) else rows))
 
 
 def _is_table(X: Any) -> bool:
@@ -229,8 +237,10 @@ def _is_table(X: Any) -> bool:
 
 def _judge(look: Look, labels: Labels, reaches: Sequence[Reach], request: Request) -> Judge:
     graph = learnt_graph(look.hood, request.options, None)
-    found = propagated(look.features, graph, request.options.direction, reaches)
-    return Judge(graph, found, labels.folds, labels.codes, labels.weights, pick_centers(labels.codes, request.seed))
+    found = propagated(look.features, Mixing(graph, request.options.direction), reaches)
+    centers = pick_centers(labels.codes, request.seed)
+    spreading = Mixing(graph, "normalized")
+    return Judge(spreading, found, labels.folds, labels.codes, labels.weights, centers, request.deal)
 
 
 def _reaches(alpha: float | None) -> list[Reach]:

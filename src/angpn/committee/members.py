@@ -1,6 +1,7 @@
 """A member of the committee: features propagated by Eq. (13) over the learnt graph, hop after hop, and a readout."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -9,13 +10,12 @@ import torch
 from torch import Tensor
 
 from angpn.graph import Gamma, Rule
-from angpn.kernels.sparse import mixing_matrix
+from angpn.kernels.sparse import neighbor_matrix
 from angpn.layers import ANGPNConv
-from angpn.neighborhood import Neighborhood, sparse_product
+from angpn.neighborhood import ALL_ROWS, Extend, Neighborhood, OneProcess, sparse_product
 from angpn.propagation import Direction
 
 Reach = tuple[float, int]  # alpha of Eq. (13), and how often it is applied
-Matrix = tuple[Tensor, Tensor, Tensor, int]  # as sparse_product takes it
 
 
 class Setting(NamedTuple):
@@ -64,8 +64,7 @@ def learnt_graph(hood: Neighborhood, options: GraphOptions, beliefs: Tensor | No
 
 def propagated(
     features: Tensor,  # (n, p)
-    graph: scipy.sparse.csr_array,
-    direction: Direction,
+    mixing: "Mixing",
     reaches: Iterable[Reach],
 ) -> dict[Reach, Tensor]:
     """Eq. (13) applied again and again: the features for each alpha and number of hops that is asked for."""
@@ -73,25 +72,35 @@ def propagated(
     wanted: dict[float, set[int]] = {}
     for alpha, hops in reaches:
         wanted.setdefault(alpha, set()).add(hops)
-    matrix = neighbor_matrix(graph, direction) if any(max(counts) for counts in wanted.values()) else None
     for alpha, counts in wanted.items():
-        for number, hopped in enumerate(hop_after_hop(features, matrix, alpha, max(counts))):
+        for number, hopped in enumerate(hop_after_hop(features, mixing, alpha, max(counts))):
             if number in counts:
                 found[alpha, number] = hopped
     return found
 
 
-def hop_after_hop(features: Tensor, matrix: Matrix | None, alpha: float, hops: int) -> Iterable[Tensor]:
-    """The features after 0, 1, ... hops; without a hop no matrix is needed."""
+def hop_after_hop(features: Tensor, mixing: "Mixing", alpha: float, hops: int) -> Iterable[Tensor]:
+    """The features after 0, 1, ... hops."""
     yield features
     for _ in range(hops):
-        assert matrix is not None
-        features = torch.lerp(features, sparse_product(*matrix, features), alpha)
+        features = torch.lerp(features, mixing(features), alpha)
         yield features
 
 
-def neighbor_matrix(graph: scipy.sparse.csr_array, direction: Direction) -> Matrix:
-    """A of Eq. (13): S, or made from S and its transpose."""
-    matrix = mixing_matrix(graph, 1.0, direction)
-    starts, columns = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (matrix.indptr, matrix.indices))
-    return starts, columns, torch.from_numpy(matrix.data).float(), matrix.shape[1]
+class Mixing:
+    """A of Eq. (13), by which rows receive from others: S, or made from S and its transpose. Made when it is used."""
+
+    def __init__(self, graph: scipy.sparse.csr_array, direction: Direction, rows: OneProcess = ALL_ROWS) -> None:
+        self._graph, self._direction, self.rows = graph, direction, rows
+        self.n_rows = graph.shape[0]
+
+    def __call__(self, features: Tensor) -> Tensor:  # (n, p)
+        """``A features``."""
+        matrix, extend = self._made
+        return sparse_product(*matrix, extend(features))
+
+    @cached_property
+    def _made(self) -> tuple[tuple[Tensor, Tensor, Tensor, int], Extend]:
+        matrix, extend = neighbor_matrix(self._graph, self._direction, self.rows)
+        numbers = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (matrix.indptr, matrix.indices))
+        return (*numbers, torch.from_numpy(matrix.data).float(), matrix.shape[1]), extend

@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
+from angpn.neighborhood import ALL_ROWS, OneProcess
+
 Array = np.ndarray[Any, Any]
 
 _ROWS_AT_ONCE = 2**14
@@ -63,9 +65,9 @@ class Readout:
         return self.weight, self.bias
 
 
-def scale_of(features: Tensor) -> float:
+def scale_of(features: Tensor, rows: OneProcess = ALL_ROWS) -> float:
     """What brings these rows to length 1 on average."""
-    mean = float(features.norm(dim=1).mean())
+    mean = float(rows.average(features.norm(dim=1)))
     return 1 / mean if mean > 0 else 1.0
 
 

@@ -1,18 +1,19 @@
 """Which settings, and which view of the rows, the labels ask for."""
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 
 from angpn.committee.calibration import best_temperature
-from angpn.committee.members import Reach, Setting
+from angpn.committee.members import Mixing, Reach, Setting
 from angpn.committee.readout import Radial, fit_linear, log_probabilities, scale_of
 from angpn.committee.spread import Spread, SpreadSetting
 from angpn.labels import UNLABELLED
+from angpn.sharding import Deal, alone
 
 Array = np.ndarray[Any, Any]
 
@@ -115,14 +116,16 @@ class Judge:
 
     def __init__(
         self,
-        graph: scipy.sparse.csr_array,
+        mixing: Mixing,  # normalized
         features: dict[Reach, Tensor],
         folds: Sequence[Fold],
         codes: Array,
         weights: Array | None,
         centers: Array,
+        deal: Deal = alone,
     ) -> None:
-        self._graph, self._folds, self._codes, self._weights = graph, folds, codes, weights
+        self._mixing, self._deal = mixing, deal
+        self._folds, self._codes, self._weights = folds, codes, weights
         self._n_classes = int(codes.max()) + 1
         self._seen = np.unique(np.concatenate([rows for fold in folds for rows in fold]))
         self._n_judged = len(np.unique(np.concatenate([fold.held for fold in folds])))
@@ -135,9 +138,8 @@ class Judge:
 
     def score(self, settings: Iterable[Setting | SpreadSetting]) -> None:
         """Judge these too."""
-        for setting in settings:
-            if setting not in self.scores:
-                self.scores[setting] = self._score(setting)
+        new = [setting for setting in settings if setting not in self.scores]
+        self.scores |= zip(new, self._deal([partial(self._score, setting) for setting in new]), strict=True)
 
     def best(self, n: int) -> list[Scored]:
         """The best settings so far, best first."""
@@ -159,7 +161,7 @@ class Judge:
         codes = self._codes[fold.training]
         weights = None if self._weights is None else self._weights[fold.training]
         if isinstance(setting, SpreadSetting):
-            spread = Spread.of(self._graph, fold.training, codes, weights, setting.alpha, self._n_classes)
+            spread = Spread.of(self._mixing, fold.training, codes, weights, setting.alpha, self._n_classes)
             return spread.log_probabilities()[fold.held]
         inputs = self._readout_inputs(setting)
         training, held = (torch.from_numpy(np.searchsorted(self._seen, rows)) for rows in fold)

@@ -12,9 +12,8 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.committee.members import neighbor_matrix
+from angpn.committee.members import Mixing
 from angpn.committee.readout import RULED_OUT
-from angpn.neighborhood import sparse_product
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +37,7 @@ class Spread:
     @classmethod
     def of(
         cls,
-        graph: scipy.sparse.csr_array,
+        mixing: Mixing,  # normalized
         rows: Array,
         codes: Array,
         weights: Array | None,
@@ -50,18 +49,20 @@ class Spread:
         Each class sends out as much as any other: else far from all labels every row would be of the class with the
         most.
         """
-        sources = torch.zeros(graph.shape[0], n_classes)
-        sources[rows, codes] = 1.0 if weights is None else torch.from_numpy(weights).float()
-        sources /= sources.sum(dim=0).clamp(min=1e-12)
-        matrix = neighbor_matrix(graph, "normalized")
+        hood = mixing.rows
+        numbers, places = hood.here(rows)
+        sources = torch.zeros(mixing.n_rows, n_classes)
+        sources[numbers, codes[places]] = 1.0 if weights is None else torch.from_numpy(weights[places]).float()
+        sources /= hood.total(sources.sum(dim=0)).clamp(min=1e-12)
         scores = sources
         for _ in range(MAX_STEPS):
             before = scores
-            scores = alpha * sparse_product(*matrix, scores) + (1 - alpha) * sources
-            if (scores - before).abs().max() <= TOL * scores.abs().max():
+            scores = alpha * mixing(scores) + (1 - alpha) * sources
+            change, most = hood.largest(torch.stack([(scores - before).abs().max(), scores.abs().max()]))
+            if change <= TOL * most:
                 break
         known = np.unique(codes)
-        margin = (scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1)).mean()
+        margin = hood.average(scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1))
         scaled = torch.full_like(scores, RULED_OUT)
         scaled[:, known] = MARGIN * scores[:, known] / margin.clamp(min=1e-12)
         return cls(scaled)

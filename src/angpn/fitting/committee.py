@@ -8,11 +8,10 @@ import scipy.sparse
 import torch
 from threadpoolctl import threadpool_limits
 
-from angpn.approximate import EXACT_ROWS
 from angpn.callbacks import EpochCallbacks
 from angpn.checks import warn
 from angpn.committee.committee import Committee
-from angpn.committee.fitting import Labels, Request, State, best_round, choose, train
+from angpn.committee.fitting import ROWS_COMPARED, Labels, Request, State, best_round, choose, train
 from angpn.committee.members import GraphOptions
 from angpn.committee.search import make_folds
 from angpn.committee.view import Scaling
@@ -22,19 +21,19 @@ from angpn.fitting.neighbors import Neighbors, find_neighbors, find_shard
 from angpn.fitting.task import Fit, Task, is_part_of_a_whole
 from angpn.inputs import plain, prepared_rows
 from angpn.labels import UNLABELLED
+from angpn.locality import in_local_order
 from angpn.neighborhood import Neighborhood
 from angpn.progress import count_bar
-from angpn.sharding import Shard, is_first, join
+from angpn.sharding import alone, dealt_out, is_first, join
 from angpn.training import check_task, checked_mask, checked_weights
 
 _MANY_ROUNDS = 20
-_MANY_ROWS = 10_000
 
 
 def fit_committee(task: Task) -> Fit:
     """Choose, and train in rounds."""
     # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give.
-    with threadpool_limits(1, "blas" if task.X.shape[0] > _MANY_ROWS else None):
+    with threadpool_limits(1, "blas" if task.X.shape[0] > ROWS_COMPARED else None):
         return _fit(task)
 
 
@@ -48,12 +47,19 @@ def _fit(task: Task) -> Fit:
     weights = task.row_weights(mask, np.dtype(np.float64))
     searches: list[Neighbors] = []
 
+    many = X.shape[0] > ROWS_COMPARED
+    shared = many and task.distances is None and join()  # with fewer, each process does the same for itself
+
     def neighbors(rows: Any, metric: Metric) -> Neighborhood:
-        # Processes that work together share the search, where it is long; the rest each does for itself.
-        shared = rows.shape[0] > EXACT_ROWS and task.distances is None and not scipy.sparse.issparse(rows) and join()
-        searches.append((find_shard if shared else find_neighbors)(rows, metric, task, seed))
-        hood = searches[-1].hood
-        return hood.whole() if isinstance(hood, Shard) else hood
+        searches.append(find_neighbors(rows, metric, task, seed))
+        return searches[-1].hood
+
+    def arranged(rows: Any, metric: Metric) -> Neighborhood:
+        if not shared:
+            hood = neighbors(rows, metric)
+            return in_local_order(hood) if many else hood
+        searches.append(find_shard(rows, metric, task, seed))
+        return searches[-1].hood
 
     previous = None if task.previous is None else task.previous.get("committee_")
     request = Request(
@@ -63,26 +69,31 @@ def _fit(task: Task) -> Fit:
             task.n_neighbors, *(plain(getattr(model, name)) for name in ("beta", "gamma", "rule", "direction"))
         ),
         neighbors=neighbors,
+        arranged=arranged,
         given_distances=task.distances is not None,
         settings=None if previous is None else previous.settings,
         bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and is_first()),
         seed=seed,
+        deal=dealt_out if shared else alone,
     )
     counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
     given = Labels(codes, weights, make_folds(counting, mask, seed), bool(masked.any()))
     chosen = choose(X, given, request)
-    history = _rounds(task, train(chosen, given, request))
+    view, hood = chosen.look.view, chosen.look.hood
+    training = train(chosen, given, request)
+    del chosen  # its features are much memory, which training gives back when they have served
+    history = _rounds(task, training, hood)
 
     best = best_round(history)
-    kept, view = history[best], chosen.look.view
+    kept = history[best]
     held = np.full(len(codes), UNLABELLED, dtype=np.int64)
     for rows, beliefs in kept.held:
         held[rows] = beliefs.argmax(dim=1).numpy()
     validation = held != UNLABELLED
-    distributions = kept.beliefs.numpy().astype(X.dtype)
+    distributions = hood.gathered(kept.beliefs).numpy().astype(X.dtype)
     found_by = view.metric if task.distances is None else "precomputed"
     return Fit(
-        FittedCommittee(kept.committee, view.rows(X), chosen.look.hood, found_by, distributions),
+        FittedCommittee(kept.committee.gathered(hood), view.rows(X), hood.whole(), found_by, distributions),
         seed,
         distributions,
         losses=[state.loss for state in history],
@@ -97,7 +108,7 @@ def _fit(task: Task) -> Fit:
     )
 
 
-def _rounds(task: Task, training: Iterator[State]) -> list[State]:
+def _rounds(task: Task, training: Iterator[State], hood: Neighborhood) -> list[State]:
     """The rounds, told to all who watch."""
     model = task.model
     most = 1 + (_MANY_ROUNDS if model.num_steps is None else int(model.num_steps))
@@ -109,7 +120,7 @@ def _rounds(task: Task, training: Iterator[State]) -> list[State]:
                 history.append(state)
                 advance(1)
                 said = [found.beliefs.argmax(dim=1) for found in history[-2:]]
-                settled = model.num_steps is None and len(said) == 2 and torch.equal(*said)
+                settled = model.num_steps is None and len(said) == 2 and not hood.total((said[0] != said[1]).sum())
                 if callbacks.stop_after_epoch() or len(history) == most or settled:
                     break
     except KeyboardInterrupt:

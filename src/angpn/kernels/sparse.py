@@ -11,7 +11,7 @@ from angpn.graph import neighbor_weights, resolve_gamma
 from angpn.kernels.fused import Options
 from angpn.kernels.rows import sparse_product_rows
 from angpn.kernels.threads import over_rows
-from angpn.neighborhood import Neighborhood, sparse_product
+from angpn.neighborhood import ALL_ROWS, Extend, Neighborhood, OneProcess, sparse_product
 
 
 class PropagatedSparse:
@@ -108,13 +108,22 @@ def _affinities(hood: Neighborhood, features: scipy.sparse.csr_array, normalize:
 
 def mixing_matrix(graph: scipy.sparse.csr_array, alpha: float, direction: str) -> scipy.sparse.csr_array:
     """P = alpha A + (1 - alpha) I, with A the S of :meth:`Neighborhood.to_csr` or made from it and its transpose."""
-    dtype = graph.dtype
-    if direction != "directed":
-        graph = graph + graph.T
-        if direction == "normalized":
-            degree = np.asarray(graph.sum(axis=1)).ravel()
-            scale = scipy.sparse.diags_array(1 / np.sqrt(np.where(degree > 0, degree, 1)))
-            graph = scale @ graph @ scale
-        else:
-            graph = graph / 2
-    return scipy.sparse.csr_array(alpha * graph + (1 - alpha) * scipy.sparse.eye_array(graph.shape[0]), dtype=dtype)
+    matrix = neighbor_matrix(graph, direction)[0]
+    return scipy.sparse.csr_array(
+        alpha * matrix + (1 - alpha) * scipy.sparse.eye_array(graph.shape[0]), dtype=graph.dtype
+    )
+
+
+def neighbor_matrix(
+    graph: scipy.sparse.csr_array, direction: str, rows: OneProcess = ALL_ROWS
+) -> tuple[scipy.sparse.csr_array, Extend]:
+    """A, and what extends features for a product with it."""
+    if direction == "directed":
+        return graph, rows.extend
+    both, extend = rows.with_transpose(graph)
+    if direction == "symmetric":
+        return both / 2, extend
+    degree = np.asarray(both.sum(axis=1)).ravel()
+    scale = 1 / np.sqrt(np.where(degree > 0, degree, 1))
+    left, right = (scipy.sparse.diags_array(part) for part in (scale, extend(torch.from_numpy(scale)).numpy()))
+    return scipy.sparse.csr_array(left @ both @ right), extend

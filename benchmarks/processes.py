@@ -34,7 +34,7 @@ def measure(n: int) -> None:
         seconds.append(time.perf_counter() - start)
         start = time.perf_counter()
     if is_first():
-        halo = sum(hood.halo_counts) if isinstance(hood, Shard) else 0
+        halo = len(hood.halo.numbers) if isinstance(hood, Shard) else 0
         print(json.dumps({"seconds": float(np.median(seconds[1:])), "halo": halo}))
 
 

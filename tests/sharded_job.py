@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import scipy.sparse
 import torch
 import torch.distributed as dist
 
-from angpn import ANGPN, ANGPNClassifier, nearest_candidates, train
+from angpn import ANGPN, ANGPNClassifier, approximate, nearest_candidates, train
 from angpn.approximate import PartSearch
 from angpn.cli import main
 from angpn.committee import fitting as committee_search
@@ -70,6 +71,27 @@ def weights(folder):
         found |= {f"{dtype.__name__}.lists": whole.indices.numpy(), f"{dtype.__name__}.near": whole.distances.numpy()}
         found[f"{dtype.__name__}.halo"] = np.array([hood.n_rows, hood.n_columns])
     np.savez(folder / f"weights{dist.get_rank()}.npz", **found)
+
+
+def many(sparse):
+    """Rows for an index, dense or as words are."""
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(5, 40))[generator.integers(5, size=1501)] + generator.normal(size=(1501, 40))
+    return scipy.sparse.csr_array(np.maximum(x - 1, 0)) if sparse else x.astype(np.float32)
+
+
+def indexed(folder):
+    """Neighbours by an index that is shared out, with the recall that was measured."""
+    approximate.EXACT_ROWS = 100
+    found = {}
+    for kind in (False, True):
+        x = many(kind)
+        search = PartSearch(x, M, recall=0.9)
+        shard = share_out(x.shape[0], M, search, 0)
+        whole = shard.whole()
+        found |= {f"{kind}.lists": whole.indices.numpy(), f"{kind}.near": whole.distances.numpy()}
+        found[f"{kind}.recall"] = np.array(search.recall(shard.rows.numpy(), shard.distances.numpy(), 300))
+    np.savez(folder / f"indexed{dist.get_rank()}.npz", **found)
 
 
 def labelled_in_a_corner():

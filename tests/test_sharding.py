@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import normalize
 
 from angpn import ANGPNClassifier, nearest_candidates
 from angpn.propagation import Direction
@@ -51,6 +52,12 @@ def weights(tmp_path_factory):
     return run("weights", tmp_path_factory.mktemp("weights"))
 
 
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory):
+    pytest.importorskip("faiss")
+    return run("indexed", tmp_path_factory.mktemp("indexed"))
+
+
 @pytest.mark.parametrize("name", [name for name, _ in job.variants()])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-9)])
 def test_after_twenty_epochs_weights_and_losses_are_those_of_one_process(weights, name, dtype, tolerance):
@@ -77,6 +84,22 @@ def test_rows_are_shared_out_and_halos_are_smaller_than_the_rest(weights):
     assert sum(own) == 241
     assert max(own) - min(own) <= 1
     assert max(all_seen) < 241
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_index_that_is_shared_out_finds_the_nearest(indexed, sparse):
+    x = job.many(sparse)
+    exact = nearest_candidates(x, job.M)
+    for found in indexed:
+        lists, near = found[f"{sparse}.lists"], found[f"{sparse}.near"]
+        share = np.mean([len(np.intersect1d(*rows)) for rows in zip(lists, exact.indices, strict=True)]) / job.M
+        assert 0.85 < share < 1
+        assert found[f"{sparse}.recall"] == pytest.approx(share, abs=0.05)
+        rows = np.repeat(np.arange(len(lists)), job.M)
+        unit = normalize(x)
+        pairs = unit[rows] - unit[lists.ravel()]
+        lengths = np.sqrt((pairs * pairs).sum(axis=1))
+        assert_allclose(near.ravel(), lengths, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:no training label for class")

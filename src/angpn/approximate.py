@@ -110,49 +110,60 @@ def approximate_fitted(
 class PartSearch:
     """What one of several processes can say of the nearest rows, for :func:`angpn.sharding.share_out`.
 
-    It answers for its own part of the rows of ``x``, exactly where that is small. Of the others it reads only those
-    that it is asked about.
+    It answers for its own part of the rows of ``x``, exactly where that is small. Else all have the same centres, each
+    with its own rows in the groups around them, and who asks says which groups to look into.
     """
 
     def __init__(
         self,
-        x: Any,  # (n, d) array
+        x: Any,  # (n, d) array or CSR array
         n_candidates: int,
         metric: Metric = "chord",
         *,
         recall: float = 0.9,
         random_state: int = 0,
     ) -> None:
-        self._x, self._count, self._metric = x, n_candidates, metric
-        self._target, self._seed = recall, random_state
+        self._rows, self._count, self._target, self._seed = _Rows(x, metric), n_candidates, recall, random_state
         self._index: _Index | None = None
 
-    def __call__(self, asked: range, mine: range) -> tuple[Tensor, Tensor]:  # (r, m) numbers, distances
-        """The nearest of rows ``asked`` among rows ``mine``, the row itself left out."""
-        count, part = min(self._count + 1, len(mine)), self._x[mine.start : mine.stop]
-        queries = self._x[asked.start : asked.stop]
+    def groups(self, asked: range, mine: range) -> Tensor:  # (r, g), or (r, 0) where every pair is compared
+        """Where the nearest of rows ``asked`` are, by what is known of rows ``mine``."""
         if self._is_exact(len(mine)):
-            found = nearest_fitted(part, queries, count, self._metric, random_state=self._seed)
+            return torch.empty(len(asked), 0, dtype=torch.int32)
+        return torch.from_numpy(self._index_of(mine).groups(self._rows[asked.start : asked.stop]))
+
+    def __call__(self, asked: range, mine: range, groups: Tensor) -> tuple[Tensor, Tensor]:  # (r, m) numbers, distances
+        """The nearest of rows ``asked`` among rows ``mine``, the row itself left out."""
+        count, queries = min(self._count + 1, len(mine)), self._rows[asked.start : asked.stop]
+        if self._is_exact(len(mine)):
+            part = self._rows.matrix[mine.start : mine.stop]
+            found = nearest_fitted(part, queries.matrix, count, self._rows.metric, random_state=self._seed)
         else:
-            if self._index is None:
-                generator = np.random.default_rng(self._seed)
-                self._index = _Index(_Rows(part, self._metric), generator)
-                self._index.tune(np.sort(generator.permutation(len(mine))[:SAMPLE]), self._count, self._target)
-            nearest = self._index.nearest(_Rows(queries, self._metric), count)
+            looked_into = groups.numpy() if groups.shape[1] else None
+            nearest = self._index_of(mine).nearest(queries, count, groups=looked_into)
             found = torch.from_numpy(nearest[0]), torch.from_numpy(nearest[1])
         numbers, distances = found[0].long() + mine.start, found[1]
         keep = torch.from_numpy(_others(numbers.numpy(), np.arange(asked.start, asked.stop)))
         return numbers[keep].view(len(asked), -1), distances[keep].view(len(asked), -1)
 
-    def recall(self, rows: Array, distances: Array) -> float:
+    def recall(self, rows: Array, distances: Array, size: int) -> float:
         """The share of the nearest that lists of these rows hold, on a sample of them."""
         if self._index is None:
             return 1.0
-        sample = np.random.default_rng(self._seed).permutation(len(rows))[:SAMPLE]
-        return _recall(distances[sample], _exact(_Rows(self._x, self._metric), rows[sample], self._count))
+        sample = np.random.default_rng(self._seed).permutation(len(rows))[:size]
+        return _recall(distances[sample], _exact(self._rows, rows[sample], self._count))
 
     def _is_exact(self, n_rows: int) -> bool:
         return n_rows <= EXACT_ROWS or self._target == 1 or not has_index(n_rows)
+
+    def _index_of(self, mine: range) -> "_Index":
+        if self._index is None:
+            generator, part = np.random.default_rng(self._seed), self._rows[mine.start : mine.stop]
+            self._index = _Index(part, generator, among=self._rows)
+            # Of the nearest of all rows a part has its share.
+            share = max(1, self._count * len(mine) // len(self._rows))
+            self._index.tune(np.sort(generator.permutation(len(mine))[:SAMPLE]), share, self._target)
+        return self._index
 
 
 class _Rows:
@@ -230,22 +241,24 @@ class _Rows:
 class _Index:
     """An inverted index over rows."""
 
-    def __init__(self, rows: _Rows, generator: np.random.Generator) -> None:
+    def __init__(self, rows: _Rows, generator: np.random.Generator, among: _Rows | None = None) -> None:
+        """Of ``rows``, grouped as suits them, or all rows that they are ``among``."""
         faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
         faiss.omp_set_num_threads(torch.get_num_threads())
-        n, self._rows, self._basis = len(rows), rows, None
+        everything = rows if among is None else among
+        n, self._rows, self._basis = len(everything), rows, None
         if rows.is_sparse:
-            some = rows[np.sort(generator.permutation(n)[:_ROWS_FOR_BASIS])].scaled()
+            some = everything[np.sort(generator.permutation(n)[:_ROWS_FOR_BASIS])].scaled()
             width, seed = min(_WIDTH, min(some.shape)), int(generator.integers(2**31))
             self._basis = randomized_svd(some, width, random_state=seed)[2].T
         self._n_groups = max(1, min(int(4 * np.sqrt(n)), n // _FOR_CENTRE))
-        first = self._points(rows[np.sort(generator.permutation(n)[: _FOR_CENTRE * self._n_groups])])
+        first = self._points(everything[np.sort(generator.permutation(n)[: _FOR_CENTRE * self._n_groups])])
         measure = faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else faiss.METRIC_L2
         self._index = faiss.index_factory(first.shape[1], f"IVF{self._n_groups},Flat", measure)
         self._index.cp.seed, self._index.cp.min_points_per_centroid = int(generator.integers(2**31)), 1
         self._index.train(first)
-        order = generator.permutation(n)
-        for block in _blocks(n):
+        order = generator.permutation(len(rows))
+        for block in _blocks(len(rows)):
             self._index.add_with_ids(self._points(rows[order[block]]), order[block])
 
     def tune(self, sample: Array, count: int, recall: float) -> None:
@@ -259,23 +272,40 @@ class _Index:
             groups = min(self._n_groups, max(groups + 1, int(1.5 * groups)))
         self._index.nprobe = groups
 
-    def nearest(self, queries: _Rows, count: int, own: Array | None = None) -> tuple[Array, Array]:
-        """Rows and distances, nearest first. Where a query is a row, ``own`` says which, and that one is left out."""
+    def groups(self, queries: _Rows) -> Array:  # (r, g) int32
+        """The groups to look into for each query."""
+        return self._index.quantizer.search(self._points(queries), self._index.nprobe)[1].astype(np.int32)
+
+    def nearest(
+        self, queries: _Rows, count: int, own: Array | None = None, groups: Array | None = None
+    ) -> tuple[Array, Array]:
+        """Rows and distances, nearest first. Where a query is a row, ``own`` says which, and that one is left out.
+
+        ``groups`` are those to look into, where they are known.
+        """
         points = self._points(queries)
         wanted = min(len(self._rows) - (own is not None), count * (1 if self._basis is None else _BEYOND))
         found = np.empty((len(queries), wanted), np.int32)
-        left, groups = np.arange(len(queries)), self._index.nprobe
+        left, n_groups = np.arange(len(queries)), self._index.nprobe
         while len(left):  # once, unless the groups looked into were too small
-            some = self._index.search(points[left], wanted + (own is not None))[1]
+            some = self._search(points[left], wanted + (own is not None), groups)
+            groups = None
             some = some if own is None else some[_others(some, own[left])].reshape(len(left), -1)
             full = some[:, -1] >= 0
             found[left[full]] = some[full]
             left = left[~full]
             self._index.nprobe = min(self._n_groups, 4 * self._index.nprobe)
-        self._index.nprobe = groups
+        self._index.nprobe = n_groups
         distances = queries.distances_on(found, self._rows)
         order = np.argsort(distances, axis=1, kind="stable")[:, :count]
         return np.take_along_axis(found, order, axis=1), np.take_along_axis(distances, order, axis=1)
+
+    def _search(self, points: Array, count: int, groups: Array | None) -> Array:  # (r, count), -1 where there are fewer
+        if groups is None:
+            return self._index.search(points, count)[1]
+        self._index.nprobe = groups.shape[1]
+        assigned = groups.astype(np.int64)
+        return self._index.search_preassigned(points, count, assigned, np.zeros(assigned.shape, np.float32))[1]
 
     def _points(self, rows: _Rows) -> Array:
         """What the index is told of rows."""

@@ -34,11 +34,11 @@ class OneProcess:
     See :class:`angpn.locality.Part` and :class:`angpn.sharding.Shard`.
     """
 
-    def extend(self, features: Tensor) -> Tensor:
-        """All rows that lists speak of: these."""
+    def extend(self, features: Tensor, asking: Array | None = None) -> Tensor:
+        """All rows that lists speak of: these. Others may be zero that the lists of rows ``asking`` do not speak of."""
         return features
 
-    def fold(self, gradient: Tensor) -> Tensor:
+    def fold(self, gradient: Tensor, asking: Array | None = None) -> Tensor:
         """The adjoint of :meth:`extend`."""
         return gradient
 
@@ -49,6 +49,10 @@ class OneProcess:
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""
         return value
+
+    def totals(self, values: list[Tensor]) -> list[Tensor]:
+        """The sums over all processes of several of one type, in one go."""
+        return values
 
     def largest(self, value: Tensor) -> Tensor:
         """The maximum over all processes."""

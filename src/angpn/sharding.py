@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import scipy.sparse
 import torch
 import torch.distributed as dist
@@ -25,12 +26,22 @@ from torch import Tensor
 from angpn.locality import NEAREST, Part, locality_order
 from angpn.neighborhood import Extend, Neighborhood
 
+Array = np.ndarray[Any, Any]
+
 TIMEOUT = timedelta(minutes=10)  # that a process waits for the others, which may still be searching
 _QUERIES_AT_ONCE = 2**13
 
 Deal = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they return
-# Of rows `asked` among rows `mine`: (r, c) numbers of the nearest, each row as many, and their distances.
-Find = Callable[[range, range], tuple[Tensor, Tensor]]
+
+
+class Search(Protocol):
+    """How one process finds the nearest of rows ``asked`` among rows ``mine``."""
+
+    def groups(self, asked: range, mine: range) -> Tensor:  # (r, g)
+        """What whoever asks tells the others to help them."""
+
+    def __call__(self, asked: range, mine: range, groups: Tensor) -> tuple[Tensor, Tensor]:  # (r, c) each
+        """The numbers of the nearest, for each row as many, and their distances."""
 
 
 def join() -> bool:
@@ -90,24 +101,38 @@ class Halo:
 
     def __init__(self, numbers: Tensor, bounds: Sequence[int]) -> None:
         """Of the rows with these numbers, in order; each process has the numbers from one bound to the next."""
-        self.numbers, self.counts = numbers, _by_owner(numbers, bounds)
-        self._sent_counts = _told(self.counts)
-        self._sent = _exchanged(numbers, self.counts, self._sent_counts) - bounds[dist.get_rank()]
+        self.numbers, self._bounds, self._counts = numbers, bounds, _by_owner(numbers, bounds)
+        self._sent_counts = _told(self._counts)
+        self._sent = _exchanged(numbers, self._counts, self._sent_counts) - bounds[dist.get_rank()]
+        self._places: Tensor | None = None
+        self._size = len(numbers)
+
+    def part(self, places: Tensor) -> "Halo":
+        """That exchanges only the rows at these places of this one, and leaves the others zero."""
+        part = Halo(self.numbers[places], self._bounds)
+        part._places, part._size = places, self._size
+        return part
 
     def extend(self, features: Tensor) -> Tensor:  # (n_rows + halo, ...)
         """Own rows, followed by those of the halo."""
-        own = len(features)
-        extended = features.new_empty(own + len(self.numbers), *features.shape[1:])
-        extended[:own] = features
-        _exchange(features[self._sent], extended[own:], self._sent_counts, self.counts)
+        own, shape = len(features), features.shape[1:]
+        extended = features.new_empty(own + self._size, *shape)
+        received = extended[own:] if self._places is None else features.new_empty(len(self.numbers), *shape)
+        with _exchanging(features[self._sent], received, self._sent_counts, self._counts):
+            extended[:own] = features
+        if self._places is not None:
+            extended[own:] = 0
+            extended[own + self._places] = received
         return extended
 
     def fold(self, gradient: Tensor) -> Tensor:  # (n_rows, ...)
         """The adjoint of :meth:`extend`: what the halo has is sent home and added there."""
-        own = len(gradient) - len(self.numbers)
+        own = len(gradient) - self._size
         received = gradient.new_empty(len(self._sent), *gradient.shape[1:])
-        _exchange(gradient[own:].contiguous(), received, self.counts, self._sent_counts)
-        return gradient[:own].index_add(0, self._sent.to(gradient.device), received)
+        sent = gradient[own:].contiguous() if self._places is None else gradient[own + self._places]
+        with _exchanging(sent, received, self._counts, self._sent_counts):
+            folded = gradient[:own].clone()
+        return folded.index_add_(0, self._sent.to(gradient.device), received)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,13 +152,24 @@ class Shard(Part):
         """Own rows and halo."""
         return len(self.rows) + len(self.halo.numbers)
 
-    def extend(self, features: Tensor) -> Tensor:
+    def extend(self, features: Tensor, asking: Array | None = None) -> Tensor:
         """Own rows, followed by those of the halo."""
-        return self.halo.extend(features)
+        return self._halo_of(asking).extend(features)
 
-    def fold(self, gradient: Tensor) -> Tensor:
+    def fold(self, gradient: Tensor, asking: Array | None = None) -> Tensor:
         """The adjoint of :meth:`extend`."""
-        return self.halo.fold(gradient)
+        return self._halo_of(asking).fold(gradient)
+
+    def _halo_of(self, asking: Array | None) -> Halo:
+        """What the lists of these rows need; the same few ask in every epoch."""
+        if asking is None:
+            return self.halo
+        key = ("halo", asking.tobytes())
+        if key not in self.memo:
+            listed = self.indices[asking].unique().long()
+            self.memo[key] = self.halo.part(listed[listed >= self.n_rows] - self.n_rows)
+        found: Halo = self.memo[key]
+        return found
 
     def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, Extend]:
         """Own rows of ``S + S^T``. Which rows these speak of is known only when others have told what they chose."""
@@ -154,6 +190,11 @@ class Shard(Part):
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""
         return _reduced(value, dist.ReduceOp.SUM)
+
+    def totals(self, values: list[Tensor]) -> list[Tensor]:
+        """The sums over all processes of several of one type, in one go."""
+        found = self.total(torch.cat([value.flatten() for value in values])).split([value.numel() for value in values])
+        return [part.view_as(value) for part, value in zip(found, values, strict=True)]
 
     def largest(self, value: Tensor) -> Tensor:
         """The maximum over all processes."""
@@ -179,15 +220,15 @@ class Shard(Part):
         return Neighborhood(self.gathered(numbers), self.gathered(self.distances))
 
 
-def share_out(n_rows: int, n_candidates: int, find: Find, seed: int) -> Shard:
+def share_out(n_rows: int, n_candidates: int, search: Search, seed: int) -> Shard:
     """Find the candidates of all rows together, and deal the rows out.
 
-    Each process answers for one part of the rows, by ``find``; who asks keeps the nearest of all answers.
+    Each process answers for one part of the rows; who asks keeps the nearest of all answers.
     """
     size, rank = dist.get_world_size(), dist.get_rank()
     bounds = [n_rows * place // size for place in range(size + 1)]
     parts = [range(*pair) for pair in pairwise(bounds)]
-    indices, distances = _ask_all(parts, n_candidates, find, torch.Generator().manual_seed(seed))
+    indices, distances = _ask_all(parts, n_candidates, search, torch.Generator().manual_seed(seed))
     nearest = _gathered(indices[:, :NEAREST].contiguous())
     order = _of_first(locality_order(nearest) if rank == 0 else torch.empty(n_rows, dtype=torch.int64))
     rank_of = torch.empty_like(order)
@@ -203,14 +244,15 @@ def share_out(n_rows: int, n_candidates: int, find: Find, seed: int) -> Shard:
 
 
 def _ask_all(
-    parts: Sequence[range], count: int, find: Find, generator: torch.Generator
+    parts: Sequence[range], count: int, search: Search, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:  # (r, m) each, for the rows of this process's part
     """Every process in turn asks for its rows, a block at a time, and all answer."""
     rank, kept = dist.get_rank(), []
     for asker, part in enumerate(parts):
         for start in range(part.start, part.stop, _QUERIES_AT_ONCE):
             block = range(start, min(part.stop, start + _QUERIES_AT_ONCE))
-            answer = find(block, parts[rank])
+            groups = _sent_by(asker, search.groups(block, part) if rank == asker else torch.empty(0, 0))
+            answer = search(block, parts[rank], groups)
             everyone = [_sent_to(asker, tensor.contiguous()) for tensor in answer]
             if rank == asker:
                 indices, distances = (torch.cat(tensors, dim=1) for tensors in everyone)
@@ -261,14 +303,22 @@ def _clear_errors() -> Iterator[None]:
         ) from error
 
 
-def _exchange(sent: Tensor, received: Tensor, sent_counts: Sequence[int], received_counts: Sequence[int]) -> None:
+@contextmanager
+def _exchanging(
+    sent: Tensor, received: Tensor, sent_counts: Sequence[int], received_counts: Sequence[int]
+) -> Iterator[None]:
+    """What is done meanwhile must touch neither."""
     with _clear_errors():
-        dist.all_to_all_single(received, sent, list(received_counts), list(sent_counts))
+        work = dist.all_to_all_single(received, sent, list(received_counts), list(sent_counts), async_op=True)
+    yield
+    with _clear_errors():
+        work.wait()
 
 
 def _exchanged(values: Tensor, sent_counts: Sequence[int], received_counts: Sequence[int]) -> Tensor:
     received = values.new_empty(sum(received_counts), *values.shape[1:])
-    _exchange(values.contiguous(), received, sent_counts, received_counts)
+    with _exchanging(values.contiguous(), received, sent_counts, received_counts):
+        pass
     return received
 
 
@@ -276,6 +326,16 @@ def _of_first(values: Tensor) -> Tensor:
     """What the first process has."""
     with _clear_errors():
         dist.broadcast(values, 0)
+    return values
+
+
+def _sent_by(sender: int, values: Tensor) -> Tensor:
+    """A table of int32 that one process has; the others need not know how large it is."""
+    shape = torch.tensor(values.shape)
+    with _clear_errors():
+        dist.broadcast(shape, sender)
+        values = values if dist.get_rank() == sender else torch.empty(*shape.tolist(), dtype=torch.int32)
+        dist.broadcast(values, sender)
     return values
 
 

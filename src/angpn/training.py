@@ -1,5 +1,6 @@
 """Training: the loss of Eq. (15), Adam, early stopping on held-out labels."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -236,42 +237,43 @@ class Training(Iterator[Epoch]):
             self._generator.manual_seed(hash((self._seed, number, int(task.hood.rows[0]))))
         logits = network.classify(task.propagated, task.hood, task.rows, self._generator)
         part = self._part(logits, "training")
-        loss = task.hood.total(part.detach())
-        if not torch.isfinite(loss):
+        loss, validation_loss, validation_accuracy = self._figures(part.detach(), logits.detach())
+        if not math.isfinite(loss):
             raise ValueError(
-                f"the loss became {loss.item()} in epoch {number}, it must be finite; lower learning_rate, pass "
+                f"the loss became {loss} in epoch {number}, it must be finite; lower learning_rate, pass "
                 "features of unit length, or use normalize_hidden=True and rule='simplex'"
             )
-        validation_loss = validation_accuracy = None
         is_best, best = False, self._best
-        if self._validated:
-            validation_loss, validation_accuracy = self._validate(logits.detach())
+        if validation_loss is not None:
             is_best = validation_loss < self._best_loss
             if is_best:
                 best = [weight.clone() for weight in self._live]  # a copy: the live ones change in place
         self._optimizer.zero_grad()
         part.backward()
-        for weight in self._weights:
-            assert weight.grad is not None
-            weight.grad = task.hood.total(weight.grad)
+        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
+        for weight, gradient in zip(self._weights, task.hood.totals(gradients), strict=True):
+            weight.grad = gradient
         self._optimizer.step()
         # Last, so that an interrupt before leaves the best weights and their figures those of whole epochs.
         if is_best and validation_loss is not None:
             self._best, self._best_loss = best, validation_loss
             if validation_loss < self._counted_loss - self._tol:
                 self._counted_loss, self._counted_number = validation_loss, number
-        return Epoch(number, loss.item(), validation_loss, validation_accuracy, is_best)
+        return Epoch(number, loss, validation_loss, validation_accuracy, is_best)
 
-    def _validate(self, logits: Tensor) -> tuple[float, float]:
-        """Loss and accuracy on the held-out labels, of the weights that made these logits."""
+    def _figures(self, part: Tensor, logits: Tensor) -> tuple[float, float | None, float | None]:
+        """The loss of all processes; that of held-out labels and accuracy on them, by the weights before this epoch."""
         network, task = self._network, self._task
+        if not self._validated:
+            return float(task.hood.total(part)), None, None
         if network.dropout > 0:  # without it nothing is computed a second time
             network.eval()
             with torch.no_grad():
                 logits = network.classify(task.propagated, task.hood, task.rows)
-        hits = logits[task.validation].argmax(dim=1) == task.labels[task.validation]
-        hits, count = (task.hood.total(part.double().sum()) for part in (hits, task.validation))
-        return float(task.hood.total(self._part(logits, "validation"))), float(hits / count)
+        hits = (logits[task.validation].argmax(dim=1) == task.labels[task.validation]).sum()
+        figures = [part, self._part(logits, "validation"), hits, task.validation.sum()]
+        loss, validation_loss, n_hits, n_held = task.hood.totals([figure.double() for figure in figures])
+        return float(loss), float(validation_loss), float(n_hits / n_held)
 
     def _part(self, logits: Tensor, which: Literal["training", "validation"]) -> Tensor:
         """What the rows of this process add to the loss."""

@@ -17,7 +17,7 @@ from torch import Tensor
 from angpn.committee.calibration import Calibration, best_temperature
 from angpn.committee.members import GraphOptions, Mixing, Reach, Setting, learnt_graph, propagated
 from angpn.committee.readout import Radial, Readout, fit_linear, mean_log_probabilities, scale_of
-from angpn.committee.search import Fold
+from angpn.committee.search import Fold, is_cheap
 from angpn.committee.spread import Spread, SpreadSetting
 from angpn.neighborhood import Neighborhood
 from angpn.sharding import Deal, alone
@@ -174,7 +174,7 @@ class Rounds:
     ) -> list[Readout | Spread]:
         """Members that learnt from these rows."""
         problem, n_classes = self._problem, self._problem.n_classes
-        taught = [setting for setting in settings if isinstance(setting, Setting)]
+        taught = sorted((setting for setting in settings if isinstance(setting, Setting)), key=is_cheap)
         inputs = {reach: seen.rows(reach, lesson.rows) for reach in {setting.reach: None for setting in taught}}
         radials = [seen.radial(setting, problem.centers) for setting in taught]
 

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import scipy.sparse
 import torch
 
-from angpn.approximate import EXACT_ROWS, Found, PartSearch, approximate_candidates, has_index
+from angpn.approximate import EXACT_ROWS, SAMPLE, Found, PartSearch, approximate_candidates, has_index
 from angpn.checks import check_same_rows
 from angpn.distances import Metric, nearest_candidates, neighbors_from_graph
 from angpn.fitting.task import Task
 from angpn.inputs import check_not_negative
 from angpn.neighborhood import Neighborhood
 from angpn.progress import count_bar
-from angpn.sharding import is_first, share_out
+from angpn.sharding import is_first, n_processes, share_out
 
 CANDIDATES_PER_NEIGHBOR = 4
 
@@ -56,15 +56,14 @@ def _find(rows: Any, metric: Metric, task: Task, seed: int) -> Found:
 
 def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
     """The same by all processes of a job together; each has the lists of its own rows in the end."""
-    if task.distances is not None or scipy.sparse.issparse(rows):
+    if task.distances is not None:
         raise ValueError(
-            "several processes share dense rows whose distances they compute, got "
-            f"{'a sparse X' if task.distances is None else 'distances'}; run one process, or pass a dense X alone"
+            "several processes share rows whose distances they compute, got distances; run one process, or pass X alone"
         )
     start = time.perf_counter()
     count = min(n_candidates(task), rows.shape[0] - 1)
     search = PartSearch(rows, count, metric, recall=task.model.recall, random_state=seed)
     shard = share_out(rows.shape[0], count, search, seed)
-    recall = search.recall(shard.rows.numpy(), shard.distances.numpy())
+    recall = search.recall(shard.rows.numpy(), shard.distances.numpy(), SAMPLE // n_processes())
     found = shard.average(torch.full((shard.n_rows,), recall, dtype=torch.float64))
     return Neighbors(shard, float(found), time.perf_counter() - start)

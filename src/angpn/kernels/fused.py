@@ -87,6 +87,7 @@ class Step(NamedTuple):
     seen: Array  # (n, d) the F that the graph was made from
     inverse: Array  # (n,) 1 / |f_i| where the graph saw rows of unit length, else 1
     graph: Graph
+    asking: Array | None = None  # the rows whose lists alone it needed, where it was not those of all
     scale: Array | None = None  # (n, 1) degree^-1/2, for direction "normalized"
     received: Array | None = None  # (n, d) (S + S^T) (scale * H), for direction "normalized"
 
@@ -100,10 +101,12 @@ def algorithm1_fused(hood: Neighborhood, features: Tensor, chosen: Tensor | None
     """
     unpacked = Options(**options)
     if chosen is None:
-        return _Algorithm1.apply(hood, unpacked, features, hood.all_rows)
-    if unpacked.direction != "directed" or len(chosen) == hood.n_rows:
+        return _Algorithm1.apply(hood, unpacked, features, hood.all_rows, False)
+    if unpacked.direction != "directed":
         return algorithm1_fused(hood, features, **options)[chosen]
-    return _Algorithm1.apply(hood, unpacked, features, chosen.numpy().astype(np.int32))
+    if len(chosen) == hood.n_rows:
+        return _Algorithm1.apply(hood, unpacked, features, hood.all_rows, True)[chosen]
+    return _Algorithm1.apply(hood, unpacked, features, chosen.numpy().astype(np.int32), True)
 
 
 def graph_fused(hood: Neighborhood, features: Tensor, **options: Any) -> scipy.sparse.csr_array:
@@ -127,16 +130,18 @@ def graph_fused(hood: Neighborhood, features: Tensor, **options: Any) -> scipy.s
 
 class _Algorithm1(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hood: Neighborhood, options: Options, features: Tensor, chosen: Array) -> Tensor:
+    def forward(ctx: Any, hood: Neighborhood, options: Options, features: Tensor, chosen: Array, some: bool) -> Tensor:
+        # ``some``: whether rows were chosen, which is so in all processes or in none, even where one chose all it has.
         inputs = _extended(hood, features.detach().contiguous().numpy())
         limit = 1 if options.beta == 0 else options.num_steps or options.max_steps
         propagated, steps = inputs[: hood.n_rows], []
         for number in range(1, limit + 1):
             previous = propagated
             last = (options.num_steps is not None and number == limit) or options.beta == 0
-            seen = inputs if number == 1 else _extended(hood, propagated)
+            asking = chosen if last and some else None
+            seen = inputs if number == 1 else _extended(hood, propagated, asking)
             step, propagated = _step(hood, options, inputs, seen, chosen if last else hood.all_rows)
-            steps.append(step)
+            steps.append(step._replace(asking=asking))
             if not (ctx.needs_input_grad[2] and options.graph_gradient):
                 steps = steps[-1:]  # the last graph alone carries the gradient
             if options.num_steps is None and options.beta > 0 and _settled(hood, propagated, previous, options.tol):
@@ -149,7 +154,7 @@ class _Algorithm1(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, Tensor, None, None]:
         hood, options, inputs = ctx.hood, ctx.options, ctx.inputs
         of_output = gradient.contiguous().numpy()
         if ctx.chosen_after is not None:
@@ -165,16 +170,16 @@ class _Algorithm1(torch.autograd.Function):
             if number == 0:
                 of_inputs += of_seen
             else:
-                of_output = _folded(hood, of_seen)
-        return None, None, torch.from_numpy(_folded(hood, of_inputs)), None
+                of_output = _folded(hood, of_seen, step.asking)
+        return None, None, torch.from_numpy(_folded(hood, of_inputs)), None, None
 
 
-def _extended(hood: Neighborhood, features: Array) -> Array:  # (n_columns, d)
-    return hood.extend(torch.from_numpy(features)).numpy()
+def _extended(hood: Neighborhood, features: Array, asking: Array | None = None) -> Array:  # (n_columns, d)
+    return hood.extend(torch.from_numpy(features), asking).numpy()
 
 
-def _folded(hood: Neighborhood, gradient: Array) -> Array:  # (n_rows, d)
-    return hood.fold(torch.from_numpy(gradient)).numpy()
+def _folded(hood: Neighborhood, gradient: Array, asking: Array | None = None) -> Array:  # (n_rows, d)
+    return hood.fold(torch.from_numpy(gradient), asking).numpy()
 
 
 def _step(hood: Neighborhood, options: Options, inputs: Array, seen: Array, chosen: Array) -> tuple[Step, Array]:

@@ -126,6 +126,11 @@ class PartSearch:
         self._rows, self._count, self._target, self._seed = _Rows(x, metric), n_candidates, recall, random_state
         self._index: _Index | None = None
 
+    def prepare(self, mine: range) -> None:
+        """Make the index, where there is to be one."""
+        if not self._is_exact(len(mine)):
+            self._index_of(mine)
+
     def groups(self, asked: range, mine: range) -> Tensor:  # (r, g), or (r, 0) where every pair is compared
         """Where the nearest of rows ``asked`` are, by what is known of rows ``mine``."""
         if self._is_exact(len(mine)):

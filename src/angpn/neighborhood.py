@@ -34,6 +34,8 @@ class OneProcess:
     See :class:`angpn.locality.Part` and :class:`angpn.sharding.Shard`.
     """
 
+    n_parts = 1  # processes that share the rows
+
     def extend(self, features: Tensor, asking: Array | None = None) -> Tensor:
         """All rows that lists speak of: these. Others may be zero that the lists of rows ``asking`` do not speak of."""
         return features

@@ -37,6 +37,9 @@ Deal = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they
 class Search(Protocol):
     """How one process finds the nearest of rows ``asked`` among rows ``mine``."""
 
+    def prepare(self, mine: range) -> None:
+        """What takes long and is done once, so that nobody waits for it later."""
+
     def groups(self, asked: range, mine: range) -> Tensor:  # (r, g)
         """What whoever asks tells the others to help them."""
 
@@ -148,6 +151,11 @@ class Shard(Part):
         return self.bounds[-1]
 
     @property
+    def n_parts(self) -> int:  # type: ignore[override]
+        """Processes that share the rows."""
+        return len(self.bounds) - 1
+
+    @property
     def n_columns(self) -> int:
         """Own rows and halo."""
         return len(self.rows) + len(self.halo.numbers)
@@ -228,6 +236,7 @@ def share_out(n_rows: int, n_candidates: int, search: Search, seed: int) -> Shar
     size, rank = dist.get_world_size(), dist.get_rank()
     bounds = [n_rows * place // size for place in range(size + 1)]
     parts = [range(*pair) for pair in pairwise(bounds)]
+    search.prepare(parts[rank])
     indices, distances = _ask_all(parts, n_candidates, search, torch.Generator().manual_seed(seed))
     nearest = _gathered(indices[:, :NEAREST].contiguous())
     order = _of_first(locality_order(nearest) if rank == 0 else torch.empty(n_rows, dtype=torch.int64))

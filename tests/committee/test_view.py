@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
-from angpn.committee.view import MAX_WIDTH, View
+from angpn.committee.view import View, max_width
 
 
 def table(rows=40, columns=6, seed=0):
@@ -14,7 +14,10 @@ def table(rows=40, columns=6, seed=0):
     return generator.normal(size=(rows, columns)) * np.geomspace(1, 1000, columns) + np.arange(columns)
 
 
-def low_rank(rows=60, columns=MAX_WIDTH + 88, rank=10):
+WIDEST = max_width(60)
+
+
+def low_rank(rows=60, columns=WIDEST + 88, rank=10):
     generator = np.random.default_rng(0)
     return generator.normal(size=(rows, rank)) @ generator.normal(size=(rank, columns))
 
@@ -56,7 +59,7 @@ def test_a_column_of_huge_numbers_does_not_make_another_one_look_constant():
     assert_allclose(rows.std(axis=0), 0.5)
 
 
-@pytest.mark.parametrize(("scaling", "columns"), [("none", 6), ("unit", MAX_WIDTH + 88)])
+@pytest.mark.parametrize(("scaling", "columns"), [("none", 6), ("unit", WIDEST + 88)])
 def test_sparse_rows_are_seen_as_dense_ones(scaling, columns):
     X = np.where(np.random.default_rng(1).random((60, columns)) < 0.3, table(60, columns), 0)
     X[:, 20:] = X[:, 19:20] if columns > 20 else X[:, 20:]  # of low rank, so that no main direction is arbitrary
@@ -79,7 +82,7 @@ def test_many_columns_are_reduced_and_inner_products_stay(scaling):
     features = view.features(rows).double().numpy()
     assert rows.shape == X.shape
     assert features.shape[0] == 60
-    assert features.shape[1] <= MAX_WIDTH
+    assert features.shape[1] <= WIDEST
     products = rows @ rows.T
     assert_allclose(features @ features.T, products, atol=1e-4 * products.max())
 
@@ -93,7 +96,7 @@ def test_a_new_row_is_scaled_like_a_fitted_one(scaling, make):
 
 
 def test_the_same_seed_finds_the_same_directions():
-    X = np.random.default_rng(0).normal(size=(30, MAX_WIDTH + 1))
+    X = np.random.default_rng(0).normal(size=(30, WIDEST + 1))
     assert_array_equal(View.of(X, "unit", "chord", 3).basis, View.of(X, "unit", "chord", 3).basis)
 
 
@@ -106,3 +109,7 @@ def test_a_rare_column_counts_more_in_sparse_rows():
     assert rare > common > 0
     assert_allclose(np.hypot(common, rare), 1)
     assert_allclose(view.rows(common_and_rare[[3]]).toarray(), rows[[3]].toarray())
+
+
+def test_of_very_many_rows_fewer_directions_are_kept():
+    assert [max_width(n) for n in (100, 131_072, 262_144, 10**7)] == [512, 512, 256, 128]

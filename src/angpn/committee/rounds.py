@@ -100,7 +100,10 @@ class Rounds:
 
     def __next__(self) -> tuple[Calibration, float, int]:
         """One more round: its calibration, the log-likelihood of held-out labels, and how many these are."""
-        opinions = [self._teach(student) for student in self._students]
+        # Each process has a part of the rows only, and so room for several students, whose readouts it shares better.
+        at_once = self._problem.hood.n_parts
+        groups = (self._students[start : start + at_once] for start in range(0, len(self._students), at_once))
+        opinions = [opinion for group in groups for opinion in self._teach(group)]
         calibration, likelihood, n_judged = self._calibration(opinions)
         for student, opinion in zip(self._students, opinions, strict=True):
             student.beliefs = calibration(opinion)
@@ -133,11 +136,13 @@ class Rounds:
         truth, weights = self._problem.codes[rows], _part(self._problem.weights, rows)
         seen = self._first
         assert seen is not None  # it is before the second round
-        opinions = []
-        for student in judges:
-            members = self._members(self._candidates, seen, self._lesson(student, _ENOUGH_TO_ELECT))
-            pairs = zip(self._candidates, members, strict=True)
-            opinions.append([self._opinion_of(student.fold.held, *pair, seen) for pair in pairs])
+        taught = self._members(
+            self._candidates, [(seen, self._lesson(student, _ENOUGH_TO_ELECT)) for student in judges]
+        )
+        opinions = [
+            [self._opinion_of(student.fold.held, *pair, seen) for pair in zip(self._candidates, members, strict=True)]
+            for student, members in zip(judges, taught, strict=True)
+        ]
         said = (torch.cat(candidate) for candidate in zip(*opinions, strict=True))
         scores = [best_temperature(candidate, truth, weights)[1] for candidate in said]
         order = np.argsort(scores)[::-1][: len(self.settings)]
@@ -155,44 +160,60 @@ class Rounds:
             mixing = Mixing(graph, "normalized", problem.hood)
         return _Seen(problem.hood, mixing, features, scales)
 
-    def _teach(self, student: Student) -> Tensor:  # (n, c)
-        """Train a student's members anew; the logarithm of their mean probability."""
-        guide = student.beliefs if self._problem.options.beta > 0 else None
+    def _teach(self, students: Sequence[Student]) -> list[Tensor]:  # (n, c) each
+        """Train the members of some students anew; the logarithm of their mean probability."""
+        guides = [student.beliefs if self._problem.options.beta > 0 else None for student in students]
+        pupils = [
+            (self._seen_with(guide), self._lesson(student, _TAUGHT_AT_MOST))
+            for student, guide in zip(students, guides, strict=True)
+        ]
+        opinions = []
+        for student, guide, (seen, _), members in zip(
+            students, guides, pupils, self._members(self.settings, pupils), strict=True
+        ):
+            student.readouts, student.graph_beliefs = members, guide
+            said = [self._opinion(*pair, seen) for pair in zip(self.settings, members, strict=True)]
+            opinions.append(mean_log_probabilities(said))
+        return opinions
+
+    def _seen_with(self, guide: Tensor | None) -> _Seen:
+        """What members see that believe this; the same for all while nothing is believed."""
         if guide is None:
             assert self._first is not None
-            seen = self._first
-        else:
-            self._first = None
-            seen = self._seen(guide, self.settings)
-        student.readouts = self._members(self.settings, seen, self._lesson(student, _TAUGHT_AT_MOST))
-        student.graph_beliefs = guide
-        members = zip(self.settings, student.readouts, strict=True)
-        return mean_log_probabilities([self._opinion(*member, seen) for member in members])
+            return self._first
+        self._first = None
+        return self._seen(guide, self.settings)
 
     def _members(
-        self, settings: Sequence[Setting | SpreadSetting], seen: _Seen, lesson: _Lesson
-    ) -> list[Readout | Spread]:
-        """Members that learnt from these rows."""
-        problem, n_classes = self._problem, self._problem.n_classes
-        taught = sorted((setting for setting in settings if isinstance(setting, Setting)), key=is_cheap)
-        inputs = {reach: seen.rows(reach, lesson.rows) for reach in {setting.reach: None for setting in taught}}
-        radials = [seen.radial(setting, problem.centers) for setting in taught]
-
-        def fit(setting: Setting, radial: Radial | None) -> tuple[Tensor, Tensor]:
-            rows = inputs[setting.reach] if radial is None else radial(inputs[setting.reach])
-            return fit_linear(rows, lesson.codes, lesson.weights, setting.C, n_classes)
-
-        found = problem.deal([partial(fit, *pair) for pair in zip(taught, radials, strict=True)])
-        readouts = {
-            setting: Readout(seen.scales[setting.reach], weight, bias, radial)
-            for setting, (weight, bias), radial in zip(taught, found, radials, strict=True)
-        }
+        self, settings: Sequence[Setting | SpreadSetting], pupils: Sequence[tuple[_Seen, _Lesson]]
+    ) -> list[list[Readout | Spread]]:
+        """For each pupil members with these settings, who learnt from its lesson."""
+        n_classes = self._problem.n_classes
+        readouts = iter(self._readouts([setting for setting in settings if isinstance(setting, Setting)], pupils))
         return [
-            Spread.of(seen.mixing, *lesson, setting.alpha, n_classes)
-            if isinstance(setting, SpreadSetting)
-            else readouts[setting]
-            for setting in settings
+            [
+                Spread.of(seen.mixing, *lesson, setting.alpha, n_classes)
+                if isinstance(setting, SpreadSetting)
+                else next(readouts)
+                for setting in settings
+            ]
+            for seen, lesson in pupils
         ]
+
+    def _readouts(self, settings: Sequence[Setting], pupils: Sequence[tuple[_Seen, _Lesson]]) -> list[Readout]:
+        """One pupil's after the other's, in the order of the settings."""
+        problem, untaught, tasks = self._problem, [], []
+        for seen, lesson in pupils:
+            inputs = {reach: seen.rows(reach, lesson.rows) for reach in {setting.reach: None for setting in settings}}
+            for setting in settings:
+                radial = seen.radial(setting, problem.centers)
+                untaught.append((seen.scales[setting.reach], radial))
+                tasks.append(partial(_fit, setting, inputs[setting.reach], radial, lesson, problem.n_classes))
+        order = sorted(range(len(tasks)), key=lambda place: is_cheap(settings[place % len(settings)]))
+        found = dict(zip(order, problem.deal([tasks[place] for place in order]), strict=True))
+        linear = (found[place] for place in range(len(tasks)))
+        pairs = zip(untaught, linear, strict=True)
+        return [Readout(scale, weight, bias, radial) for (scale, radial), (weight, bias) in pairs]
 
     def _opinion(self, setting: Setting | SpreadSetting, member: Readout | Spread, seen: _Seen) -> Tensor:  # (n, c)
         """What a member says of the rows here."""
@@ -235,6 +256,13 @@ class Rounds:
 
 def _part(weights: Array | None, rows: Array) -> Array | None:
     return None if weights is None else weights[rows]
+
+
+def _fit(
+    setting: Setting, inputs: Tensor, radial: Radial | None, lesson: _Lesson, n_classes: int
+) -> tuple[Tensor, Tensor]:
+    inputs = inputs if radial is None else radial(inputs)
+    return fit_linear(inputs, lesson.codes, lesson.weights, setting.C, n_classes)
 
 
 def chances(rows: Array, seed: int) -> Array:

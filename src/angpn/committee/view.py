@@ -15,8 +15,15 @@ from angpn.distances import Metric
 Scaling = Literal["unit", "rare", "standard", "both", "none"]
 Array = np.ndarray[Any, Any]
 
-MAX_WIDTH = 512  # of the features that are propagated; more columns are reduced to their main directions
 _ROWS_FOR_BASIS = 20_000
+
+
+def max_width(n_rows: int) -> int:
+    """Of the features that are propagated; more columns are reduced to their main directions.
+
+    Of very many rows fewer are kept, so that a copy takes no more than a quarter of a gigabyte, up to half a million.
+    """
+    return max(128, min(512, 2**26 // n_rows))
 
 
 @dataclass(frozen=True)
@@ -46,10 +53,11 @@ class View:
             having = np.bincount(X.indices, minlength=X.shape[1])
             spread = (1 / (1 + np.log((1 + X.shape[0]) / (1 + having)))).astype(X.dtype)
         view = cls(scaling, metric, center, spread)
-        if X.shape[1] <= MAX_WIDTH:
+        width = max_width(X.shape[0])
+        if X.shape[1] <= width:
             return view
         rows = view.rows(X[_sample(X.shape[0], _ROWS_FOR_BASIS, seed)]).astype(np.float32)
-        rank = min(MAX_WIDTH, min(rows.shape) - 1)
+        rank = min(width, min(rows.shape) - 1)
         basis = randomized_svd(rows, rank, n_iter=2, random_state=seed)[2].T
         return cls(scaling, metric, center, spread, np.ascontiguousarray(basis))
 

@@ -7,7 +7,7 @@ import scipy.sparse
 
 from angpn.approximate import EXACT_ROWS
 from angpn.committee.search import MEMBERS, REACHES
-from angpn.committee.view import MAX_WIDTH
+from angpn.committee.view import max_width
 from angpn.fitting.neighbors import n_candidates
 from angpn.fitting.task import Task
 from angpn.inputs import as_widths
@@ -44,7 +44,7 @@ def needed_bytes(task: Task) -> int:
     index = 4 * n * min(X.shape[1], 256 if sparse else X.shape[1]) if n > EXACT_ROWS else 0
     both_ways = 8 * n * 3 * k  # the entries of S + S^T
     if task.model.hidden_layer_sizes is None:
-        features = 4 * n * min(X.shape[1], MAX_WIDTH)
+        features = 4 * n * min(X.shape[1], max_width(n))
         propagated = (len(REACHES) + 1) * features
         beliefs = 4 * n * classes * (2 * MEMBERS + 2 * _STUDENTS)
         total = 3 * rows + lists + max(index, propagated + 4 * both_ways + beliefs)

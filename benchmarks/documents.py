@@ -1,0 +1,62 @@
+"""Half a million sparse documents, one in a hundred labelled: the default fit, never written out densely.
+
+    python benchmarks/documents.py [documents]
+
+Documents are made up: about 60 words of 50,000, as frequent as words are (Zipf), a third of them from a list of the
+class.
+"""
+
+import json
+import sys
+import time
+
+import numpy as np
+import scipy.sparse
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from angpn import ANGPNClassifier
+from angpn.memory import peak_bytes
+
+WORDS, CLASSES, LENGTH, OWN, SHARE, LABELLED = 50_000, 10, 60, 2000, 0.3, 0.01
+
+
+def make_documents(n: int) -> tuple[scipy.sparse.csr_array, np.ndarray]:
+    """Counts of words, weighted by rarity, and the class of each document."""
+    generator = np.random.default_rng(n)
+    truth = generator.integers(CLASSES, size=n)
+    frequent = 1 / np.arange(1, WORDS + 1)
+    words = generator.choice(WORDS, size=(n, LENGTH), p=frequent / frequent.sum()).astype(np.int32)
+    lists = np.stack([generator.permutation(WORDS)[:OWN] for _ in range(CLASSES)]).astype(np.int32)
+    own = generator.random((n, LENGTH)) < SHARE
+    rows = np.nonzero(own)[0]
+    words[own] = lists[truth[rows], generator.integers(OWN, size=len(rows))]
+    counts = scipy.sparse.csr_array(
+        (np.ones(n * LENGTH, np.float32), words.ravel(), np.arange(0, n * LENGTH + 1, LENGTH)), shape=(n, WORDS)
+    )
+    counts.sum_duplicates()
+    return scipy.sparse.csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts)), truth
+
+
+def main() -> None:
+    """Print one line."""
+    n = int(sys.argv[1]) if sys.argv[1:] else 500_000
+    X, truth = make_documents(n)
+    y = np.full(n, -1)
+    known = np.random.default_rng(0).permutation(n)[: int(LABELLED * n)]
+    y[known] = truth[known]
+    start = time.perf_counter()
+    model = ANGPNClassifier(random_state=0, verbose=True).fit(X, y)
+    found = {
+        "documents": n,
+        "seconds": time.perf_counter() - start,
+        "neighbour_seconds": model.neighbor_seconds_,
+        "recall": model.recall_,
+        "accuracy": float(np.mean((model.transduction_ == truth)[y == -1])),
+        "peak_gb": (peak_bytes() or 0) / 1e9,
+        "rows_gb": (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / 1e9,
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

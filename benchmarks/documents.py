@@ -2,13 +2,14 @@
 
     python benchmarks/documents.py [documents]
 
-Documents are made up: about 60 words of 50,000, as frequent as words are (Zipf), a third of them from a list of the
-class.
+Documents are made up: 60 words of 50,000, half of them as frequent as words are (Zipf), half from the words of one of
+300 topics, of which a class has thirty.
 """
 
 import json
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -17,24 +18,28 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from angpn import ANGPNClassifier
 from angpn.memory import peak_bytes
 
-WORDS, CLASSES, LENGTH, OWN, SHARE, LABELLED = 50_000, 10, 60, 2000, 0.3, 0.01
+WORDS, CLASSES, TOPICS, LENGTH, OWN, SHARE, LABELLED = 50_000, 10, 300, 60, 500, 0.5, 0.01
 
 
 def make_documents(n: int) -> tuple[scipy.sparse.csr_array, np.ndarray]:
     """Counts of words, weighted by rarity, and the class of each document."""
     generator = np.random.default_rng(n)
-    truth = generator.integers(CLASSES, size=n)
-    frequent = 1 / np.arange(1, WORDS + 1)
-    words = generator.choice(WORDS, size=(n, LENGTH), p=frequent / frequent.sum()).astype(np.int32)
-    lists = np.stack([generator.permutation(WORDS)[:OWN] for _ in range(CLASSES)]).astype(np.int32)
+    topic = generator.integers(TOPICS, size=n)
+    words = _drawn(generator, WORDS, (n, LENGTH))
+    lists = np.stack([generator.permutation(WORDS)[:OWN] for _ in range(TOPICS)]).astype(np.int32)
     own = generator.random((n, LENGTH)) < SHARE
-    rows = np.nonzero(own)[0]
-    words[own] = lists[truth[rows], generator.integers(OWN, size=len(rows))]
+    words[own] = lists[topic[np.nonzero(own)[0]], _drawn(generator, OWN, own.sum())]
     counts = scipy.sparse.csr_array(
         (np.ones(n * LENGTH, np.float32), words.ravel(), np.arange(0, n * LENGTH + 1, LENGTH)), shape=(n, WORDS)
     )
     counts.sum_duplicates()
-    return scipy.sparse.csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts)), truth
+    return scipy.sparse.csr_array(TfidfTransformer(sublinear_tf=True).fit_transform(counts)), topic % CLASSES
+
+
+def _drawn(generator: np.random.Generator, n_words: int, shape: Any) -> np.ndarray:
+    """Words, the first the most frequent."""
+    frequent = 1 / np.arange(1, n_words + 1)
+    return generator.choice(n_words, size=shape, p=frequent / frequent.sum()).astype(np.int32)
 
 
 def main() -> None:

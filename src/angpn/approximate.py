@@ -84,7 +84,11 @@ def approximate_candidates(
     judged = np.sort(sample[1::2])
     found = _recall(distances[judged], _exact(rows, judged, n_candidates))
     if found < recall - _SLACK:
-        warn(f"neighbours were to be found with a recall of {recall:.2f}, got {found:.2f}; pass recall=1 to search all")
+        why = f", since {_WIDTH} main directions of the rows do not tell more" if rows.is_sparse else ""
+        warn(
+            f"neighbours were to be found with a recall of {recall:.2f}, got {found:.2f}{why}; pass recall=1 to "
+            "compare every pair, which takes long"
+        )
     return Found(Neighborhood(torch.from_numpy(indices), torch.from_numpy(distances)), found)
 
 
@@ -267,8 +271,14 @@ class _Index:
             self._index.add_with_ids(self._points(rows[order[block]]), order[block])
 
     def tune(self, sample: Array, count: int, recall: float) -> None:
-        """Look into as many groups as this recall takes."""
+        """Look into as many groups as this recall takes, or this share of what looking into all would find.
+
+        By main directions alone even that may miss many of the nearest, and no number of groups would do.
+        """
         true = _exact(self._rows, sample, count)
+        if self._basis is not None:
+            self._index.nprobe = self._n_groups
+            recall *= _recall(self.nearest(self._rows[sample], count, sample)[1], true)
         groups = 1
         while groups < self._n_groups:
             self._index.nprobe = groups

@@ -34,6 +34,7 @@ from angpn.sharding import Shard, is_first, join
 from angpn.training import Epoch, Training, hold_out, train
 
 ALPHA = 0.7  # where it is "auto"
+_PAIRS_SAMPLED = 2 * 10**7  # that are compared to see what the lists leave out; a few times as many numbers are held
 # What the result depends on beside the data; how long a fit runs may be changed when it is taken up.
 _OPTIONS = (
     "normalize_hidden",
@@ -216,9 +217,9 @@ def _coverage(fitted: FittedNetwork, task: Task, seed: int) -> Coverage | None:
     hood = fitted.hood
     if scipy.sparse.issparse(task.distances) or hood.n_candidates == hood.n_rows - 1:
         return None
-    return candidate_coverage(
-        fitted.module, fitted.rows, hood, fitted.metric, distances=task.distances, random_state=seed
-    )
+    n_sample = min(200, max(50, _PAIRS_SAMPLED // hood.n_rows))
+    options = {"distances": task.distances, "n_sample": n_sample, "random_state": seed}
+    return candidate_coverage(fitted.module, fitted.rows, hood, fitted.metric, **options)
 
 
 def _serves(previous: Mapping[str, Any], metric: Metric, count: int) -> bool:

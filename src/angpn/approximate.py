@@ -83,13 +83,18 @@ def approximate_candidates(
         on_rows(len(own))
     judged = np.sort(sample[1::2])
     found = _recall(distances[judged], _exact(rows, judged, n_candidates))
-    if found < recall - _SLACK:
-        why = f", since {_WIDTH} main directions of the rows do not tell more" if rows.is_sparse else ""
+    tell_recall(found, recall, rows.is_sparse)
+    return Found(Neighborhood(torch.from_numpy(indices), torch.from_numpy(distances)), found)
+
+
+def tell_recall(found: float, wanted: float, sparse: bool) -> None:
+    """Warn where the target was missed."""
+    if found < wanted - _SLACK:
+        why = f", since {_WIDTH} main directions of the rows do not tell more" if sparse else ""
         warn(
-            f"neighbours were to be found with a recall of {recall:.2f}, got {found:.2f}{why}; pass recall=1 to "
+            f"neighbours were to be found with a recall of {wanted:.2f}, got {found:.2f}{why}; pass recall=1 to "
             "compare every pair, which takes long"
         )
-    return Found(Neighborhood(torch.from_numpy(indices), torch.from_numpy(distances)), found)
 
 
 def approximate_fitted(
@@ -128,6 +133,7 @@ class PartSearch:
         random_state: int = 0,
     ) -> None:
         self._rows, self._count, self._target, self._seed = _Rows(x, metric), n_candidates, recall, random_state
+        self._dtype = torch.from_numpy(np.empty(0, x.dtype)).dtype
         self._index: _Index | None = None
 
     def prepare(self, mine: range) -> None:
@@ -151,7 +157,7 @@ class PartSearch:
             looked_into = groups.numpy() if groups.shape[1] else None
             nearest = self._index_of(mine).nearest(queries, count, groups=looked_into)
             found = torch.from_numpy(nearest[0]), torch.from_numpy(nearest[1])
-        numbers, distances = found[0].long() + mine.start, found[1]
+        numbers, distances = found[0].long() + mine.start, found[1].to(self._dtype)
         keep = torch.from_numpy(_others(numbers.numpy(), np.arange(asked.start, asked.stop)))
         return numbers[keep].view(len(asked), -1), distances[keep].view(len(asked), -1)
 
@@ -181,7 +187,7 @@ class _Rows:
     def __init__(self, matrix: Any, metric: Metric, lengths: Array | None = None) -> None:
         self.metric: Metric = metric
         self.is_sparse = scipy.sparse.issparse(matrix)
-        self.matrix: Any = matrix.astype(np.float64) if self.is_sparse else np.asarray(matrix)
+        self.matrix: Any = matrix.astype(np.float64, copy=False) if self.is_sparse else np.asarray(matrix)
         self.lengths = self._lengths() if lengths is None else lengths  # (n,)
 
     def __getitem__(self, chosen: Any) -> "_Rows":

@@ -63,7 +63,7 @@ class Part(Neighborhood):
 
     def whole(self) -> Neighborhood:
         """The lists in the order of the data."""
-        return Neighborhood(self.gathered(self.rows[self.indices.long()].int()), self.gathered(self.distances))
+        return Neighborhood(self.gathered(self.rows.int()[self.indices]), self.gathered(self.distances))
 
     @cached_property
     def _by_row(self) -> tuple[Array, Array]:

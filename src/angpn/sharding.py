@@ -28,7 +28,7 @@ from angpn.neighborhood import Extend, Neighborhood
 
 Array = np.ndarray[Any, Any]
 
-TIMEOUT = timedelta(minutes=10)  # that a process waits for the others, which may still be searching
+TIMEOUT = timedelta(minutes=30)  # that a process waits for the others, which may still be searching
 _QUERIES_AT_ONCE = 2**13
 
 Deal = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they return
@@ -172,12 +172,16 @@ class Shard(Part):
         """What the lists of these rows need; the same few ask in every epoch."""
         if asking is None:
             return self.halo
-        key = ("halo", asking.tobytes())
-        if key not in self.memo:
+        halos = self.memo.setdefault("halos", {})
+        if asking.tobytes() not in halos:
             listed = self.indices[asking].unique().long()
-            self.memo[key] = self.halo.part(listed[listed >= self.n_rows] - self.n_rows)
-        found: Halo = self.memo[key]
+            halos[asking.tobytes()] = self.halo.part(listed[listed >= self.n_rows] - self.n_rows)
+        found: Halo = halos[asking.tobytes()]
         return found
+
+    def forget_halos(self) -> None:
+        """All processes together, before other rows may ask: else one might know them, and another wait to be told."""
+        self.memo.pop("halos", None)
 
     def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, Extend]:
         """Own rows of ``S + S^T``. Which rows these speak of is known only when others have told what they chose."""
@@ -224,7 +228,7 @@ class Shard(Part):
 
     def whole(self) -> Neighborhood:
         """The lists of all rows, for a model that is of use after the job."""
-        numbers = self.extend(self.rows)[self.indices.long()].int()
+        numbers = self.extend(self.rows).int()[self.indices]
         return Neighborhood(self.gathered(numbers), self.gathered(self.distances))
 
 

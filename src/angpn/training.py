@@ -136,6 +136,8 @@ def train(
         )
     if isinstance(hood, Neighborhood) and not isinstance(hood, Part) and device.type == "cpu":
         hood = in_local_order(hood)
+    if isinstance(hood, Shard):
+        hood.forget_halos()
     if isinstance(hood, Part):
         order = hood.rows
         features = features[order.to(device)] if sparse is None else features[order.numpy()]

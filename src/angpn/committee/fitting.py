@@ -1,8 +1,9 @@
 """From rows and a few labels to a committee: a view of the rows, settings for its members, and rounds of training."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ from angpn.distances import Metric
 from angpn.labels import UNLABELLED
 from angpn.locality import Part
 from angpn.neighborhood import Neighborhood
-from angpn.sharding import Deal, alone
+from angpn.sharding import Deal, Shard, alone
 
 Array = np.ndarray[Any, Any]
 Bar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -138,7 +139,7 @@ def choose(X: Any, labels: Labels, request: Request) -> Chosen:
     return Chosen(look, candidates[:MEMBERS], [] if request.settings else candidates[:CANDIDATES])
 
 
-def train(chosen: Chosen, labels: Labels, request: Request) -> Iterator[State]:
+def train(chosen: Chosen, labels: Labels, request: Request) -> Generator[State]:
     """A committee after each round, without end.
 
     With a validation mask the one student that never sees those labels is the committee. Else the committee learns
@@ -220,10 +221,17 @@ def _few_settings(alpha: float | None, table: bool) -> Sequence[Setting | Spread
 
 
 def _look(X: Any, scaled: tuple[Scaling, Metric], request: Request, *, for_training: bool = False) -> Look:
-    view = View.of(X, *scaled, request.seed)
+    if not for_training:
+        view = View.of(X, *scaled, request.seed)
+        rows = view.rows(X)
+        return Look(view, request.neighbors(rows, view.metric), view.features(rows))
+    view = request.deal([partial(View.of, X, *scaled, request.seed)])[0]  # that of one process for all
     rows = view.rows(X)
-    hood = (request.arranged if for_training else request.neighbors)(rows, view.metric)
-    return Look(view, hood, view.features(rows[hood.rows.numpy()] if isinstance(hood, Part) else rows))
+    hood = request.arranged(rows, view.metric)
+    if isinstance(hood, Shard):  # its own rows alone
+        return Look(view, hood, view.features(rows[hood.rows.numpy()]))
+    features = view.features(rows)
+    return Look(view, hood, features[hood.rows] if isinstance(hood, Part) else features)
 
 
 def _is_table(X: Any) -> bool:

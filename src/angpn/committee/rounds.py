@@ -5,7 +5,7 @@ and from what is believed of each row (Eq. (8)), the features are propagated on 
 from the given labels (Eq. (15)) and from the rows that the round before was sure of.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -64,19 +64,14 @@ class _Seen:
     mixing: Mixing  # normalized, for labels that spread
     features: dict[Reach, Tensor]
     scales: dict[Reach, float]
-    _radials: dict[tuple[Reach, float], Radial] = field(default_factory=dict)
+    radials: dict[tuple[Reach, float], Radial] = field(default_factory=dict)
 
     def rows(self, reach: Reach, rows: Array) -> Tensor:
         """The features of these rows of the data, as readouts have them."""
         return self.scales[reach] * self.hood.taken(self.features[reach], rows)
 
-    def radial(self, setting: Setting, centers: Array) -> Radial | None:
-        if setting.width is None:
-            return None
-        key = setting.reach, setting.width
-        if key not in self._radials:
-            self._radials[key] = Radial.around(self.rows(setting.reach, centers), setting.width)
-        return self._radials[key]
+    def radial(self, setting: Setting) -> Radial | None:
+        return None if setting.width is None else self.radials[setting.reach, setting.width]
 
 
 class _Lesson(NamedTuple):
@@ -100,10 +95,7 @@ class Rounds:
 
     def __next__(self) -> tuple[Calibration, float, int]:
         """One more round: its calibration, the log-likelihood of held-out labels, and how many these are."""
-        # Each process has a part of the rows only, and so room for several students, whose readouts it shares better.
-        at_once = self._problem.hood.n_parts
-        groups = (self._students[start : start + at_once] for start in range(0, len(self._students), at_once))
-        opinions = [opinion for group in groups for opinion in self._teach(group)]
+        opinions = [opinion for group in self._grouped(self._students) for opinion in self._teach(group)]
         calibration, likelihood, n_judged = self._calibration(opinions)
         for student, opinion in zip(self._students, opinions, strict=True):
             student.beliefs = calibration(opinion)
@@ -121,7 +113,8 @@ class Rounds:
         rows = np.concatenate(judged)
         if not len(rows):
             return Calibration.unknown(problem.n_classes), 0.0, 0
-        calibration, mean = Calibration.by(torch.cat(said), problem.codes[rows], _part(problem.weights, rows))
+        judge = partial(Calibration.by, torch.cat(said), problem.codes[rows], _part(problem.weights, rows))
+        calibration, mean = problem.deal([judge])[0]  # that of one process for all
         return calibration, mean * len(rows), len(rows)
 
     def elect(self) -> None:
@@ -136,17 +129,22 @@ class Rounds:
         truth, weights = self._problem.codes[rows], _part(self._problem.weights, rows)
         seen = self._first
         assert seen is not None  # it is before the second round
-        taught = self._members(
-            self._candidates, [(seen, self._lesson(student, _ENOUGH_TO_ELECT)) for student in judges]
-        )
-        opinions = [
-            [self._opinion_of(student.fold.held, *pair, seen) for pair in zip(self._candidates, members, strict=True)]
-            for student, members in zip(judges, taught, strict=True)
-        ]
+        opinions = []
+        for group in self._grouped(judges):
+            pupils = [(seen, self._lesson(student, _ENOUGH_TO_ELECT)) for student in group]
+            for student, members in zip(group, self._members(self._candidates, pupils), strict=True):
+                pairs = zip(self._candidates, members, strict=True)
+                opinions.append([self._opinion_of(student.fold.held, *pair, seen) for pair in pairs])
         said = (torch.cat(candidate) for candidate in zip(*opinions, strict=True))
-        scores = [best_temperature(candidate, truth, weights)[1] for candidate in said]
+        found = self._problem.deal([partial(best_temperature, candidate, truth, weights) for candidate in said])
+        scores = [likelihood for _, likelihood in found]
         order = np.argsort(scores)[::-1][: len(self.settings)]
         self.settings = [self._candidates[place] for place in order]
+
+    def _grouped(self, students: Sequence[Student]) -> Iterator[Sequence[Student]]:
+        """As many at a time as there are processes: each has so many times fewer rows, and more readouts to share."""
+        at_once = self._problem.hood.n_parts
+        return (students[start : start + at_once] for start in range(0, len(students), at_once))
 
     def _seen(self, beliefs: Tensor | None, settings: Sequence[Setting | SpreadSetting]) -> _Seen:
         """What members with these settings see, on the graph that follows from these beliefs."""
@@ -203,10 +201,11 @@ class Rounds:
     def _readouts(self, settings: Sequence[Setting], pupils: Sequence[tuple[_Seen, _Lesson]]) -> list[Readout]:
         """One pupil's after the other's, in the order of the settings."""
         problem, untaught, tasks = self._problem, [], []
+        self._make_radials(settings, [seen for seen, _ in pupils])
         for seen, lesson in pupils:
             inputs = {reach: seen.rows(reach, lesson.rows) for reach in {setting.reach: None for setting in settings}}
             for setting in settings:
-                radial = seen.radial(setting, problem.centers)
+                radial = seen.radial(setting)
                 untaught.append((seen.scales[setting.reach], radial))
                 tasks.append(partial(_fit, setting, inputs[setting.reach], radial, lesson, problem.n_classes))
         order = sorted(range(len(tasks)), key=lambda place: is_cheap(settings[place % len(settings)]))
@@ -214,6 +213,17 @@ class Rounds:
         linear = (found[place] for place in range(len(tasks)))
         pairs = zip(untaught, linear, strict=True)
         return [Readout(scale, weight, bias, radial) for (scale, radial), (weight, bias) in pairs]
+
+    def _make_radials(self, settings: Sequence[Setting], views: Sequence[_Seen]) -> None:
+        """Those that these settings need, where they are not there yet."""
+        missing, tasks = [], []
+        for seen in {id(seen): seen for seen in views}.values():
+            widths = {(setting.reach, setting.width) for setting in settings if setting.width is not None}
+            for reach, width in sorted(widths - set(seen.radials)):
+                missing.append((seen, (reach, width)))
+                tasks.append(partial(Radial.around, seen.rows(reach, self._problem.centers), width))
+        for (seen, key), radial in zip(missing, self._problem.deal(tasks), strict=True):
+            seen.radials[key] = radial
 
     def _opinion(self, setting: Setting | SpreadSetting, member: Readout | Spread, seen: _Seen) -> Tensor:  # (n, c)
         """What a member says of the rows here."""

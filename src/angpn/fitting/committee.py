@@ -1,6 +1,6 @@
 """A committee of shallow networks: a view and settings chosen by the labels, then rounds of training."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from angpn.committee.search import make_folds
 from angpn.committee.view import Scaling
 from angpn.distances import Metric
 from angpn.fitted import FittedCommittee
-from angpn.fitting.neighbors import Neighbors, find_neighbors, find_shard
+from angpn.fitting.neighbors import find_neighbors, find_shard
 from angpn.fitting.task import Fit, Task, is_part_of_a_whole
 from angpn.inputs import plain, prepared_rows
 from angpn.labels import UNLABELLED
@@ -45,21 +45,19 @@ def _fit(task: Task) -> Fit:
     mask = None if mask is None else masked.numpy()
     X = prepared_rows(task.X, False)
     weights = task.row_weights(mask, np.dtype(np.float64))
-    searches: list[Neighbors] = []
-
+    searches: list[tuple[float, float]] = []  # recall and seconds
     many = X.shape[0] > ROWS_COMPARED
     shared = many and task.distances is None and join()  # with fewer, each process does the same for itself
 
-    def neighbors(rows: Any, metric: Metric) -> Neighborhood:
-        searches.append(find_neighbors(rows, metric, task, seed))
-        return searches[-1].hood
+    def neighbors(rows: Any, metric: Metric, sharing: bool = False) -> Neighborhood:
+        found = (find_shard if sharing else find_neighbors)(rows, metric, task, seed)
+        searches.append((found.recall, found.seconds))
+        return found.hood
 
     def arranged(rows: Any, metric: Metric) -> Neighborhood:
-        if not shared:
-            hood = neighbors(rows, metric)
-            return in_local_order(hood) if many else hood
-        searches.append(find_shard(rows, metric, task, seed))
-        return searches[-1].hood
+        if shared:
+            return neighbors(rows, metric, sharing=True)
+        return in_local_order(neighbors(rows, metric)) if many else neighbors(rows, metric)
 
     previous = None if task.previous is None else task.previous.get("committee_")
     request = Request(
@@ -81,8 +79,9 @@ def _fit(task: Task) -> Fit:
     chosen = choose(X, given, request)
     view, hood = chosen.look.view, chosen.look.hood
     training = train(chosen, given, request)
-    del chosen  # its features are much memory, which training gives back when they have served
+    del chosen
     history = _rounds(task, training, hood)
+    training.close()  # and with it the features, which are much memory
 
     best = best_round(history)
     kept = history[best]
@@ -102,13 +101,13 @@ def _fit(task: Task) -> Fit:
         best_score=kept.accuracy if validation.any() else None,
         validation_mask=validation,
         held_codes=held[validation],
-        recall=searches[-1].recall,  # the last search is that of all rows
-        neighbor_seconds=searches[-1].seconds,
+        recall=searches[-1][0],  # the last search is that of all rows
+        neighbor_seconds=searches[-1][1],
         coverage=None,
     )
 
 
-def _rounds(task: Task, training: Iterator[State], hood: Neighborhood) -> list[State]:
+def _rounds(task: Task, training: Iterable[State], hood: Neighborhood) -> list[State]:
     """The rounds, told to all who watch."""
     model = task.model
     most = 1 + (_MANY_ROUNDS if model.num_steps is None else int(model.num_steps))
@@ -121,10 +120,11 @@ def _rounds(task: Task, training: Iterator[State], hood: Neighborhood) -> list[S
                 advance(1)
                 said = [found.beliefs.argmax(dim=1) for found in history[-2:]]
                 settled = model.num_steps is None and len(said) == 2 and not hood.total((said[0] != said[1]).sum())
-                if callbacks.stop_after_epoch() or len(history) == most or settled:
+                stop = hood.largest(torch.tensor(float(callbacks.stop_after_epoch())))  # all stop where one is told to
+                if stop or len(history) == most or settled:
                     break
     except KeyboardInterrupt:
-        if not history or is_part_of_a_whole():
+        if not history or is_part_of_a_whole() or hood.n_parts > 1:
             raise
         warn(f"training was interrupted after round {len(history)} and keeps what that one learnt; fit again")
     callbacks.end()

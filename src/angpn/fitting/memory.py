@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse
 
 from angpn.approximate import EXACT_ROWS
+from angpn.committee.fitting import ROWS_COMPARED
 from angpn.committee.search import MEMBERS, REACHES
 from angpn.committee.view import max_width
 from angpn.fitting.neighbors import n_candidates
@@ -25,8 +26,8 @@ def check_memory(task: Task) -> None:
     if free is not None and needed - (resident_bytes() or 0) > free:
         raise MemoryError(
             f"a fit of {task.X.shape[0]} rows needs about {needed / 1e9:.1f} GB, got {free / 1e9:.1f} GB free; lower "
-            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or share out the rows of a "
-            "network with torchrun"
+            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or share the rows out among "
+            "machines with torchrun"
         )
     if task.model.verbose and needed > _WORTH_TELLING and is_first():
         left = "" if free is None else f" of {free / 1e9:.1f} GB free"
@@ -47,7 +48,8 @@ def needed_bytes(task: Task) -> int:
         features = 4 * n * min(X.shape[1], max_width(n))
         propagated = (len(REACHES) + 1) * features
         beliefs = 4 * n * classes * (2 * MEMBERS + 2 * _STUDENTS)
-        total = 3 * rows + lists + max(index, propagated + 4 * both_ways + beliefs)
+        parts = n_processes() if n > ROWS_COMPARED else 1
+        total = 3 * rows + lists + max(index, propagated + 4 * both_ways + beliefs) / parts
     else:
         widths = as_widths(task.model.hidden_layer_sizes)
         steps = task.model.num_steps or 10

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import scipy.sparse
 import torch
 
-from angpn.approximate import EXACT_ROWS, SAMPLE, Found, PartSearch, approximate_candidates, has_index
+from angpn.approximate import EXACT_ROWS, SAMPLE, Found, PartSearch, approximate_candidates, has_index, tell_recall
 from angpn.checks import check_same_rows
 from angpn.distances import Metric, nearest_candidates, neighbors_from_graph
 from angpn.fitting.task import Task
@@ -65,5 +65,7 @@ def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
     search = PartSearch(rows, count, metric, recall=task.model.recall, random_state=seed)
     shard = share_out(rows.shape[0], count, search, seed)
     recall = search.recall(shard.rows.numpy(), shard.distances.numpy(), SAMPLE // n_processes())
-    found = shard.average(torch.full((shard.n_rows,), recall, dtype=torch.float64))
-    return Neighbors(shard, float(found), time.perf_counter() - start)
+    found = float(shard.average(torch.full((shard.n_rows,), recall, dtype=torch.float64)))
+    if is_first():
+        tell_recall(found, task.model.recall, scipy.sparse.issparse(rows))
+    return Neighbors(shard, found, time.perf_counter() - start)

@@ -28,6 +28,7 @@ from angpn.inputs import (
     prepared_rows,
 )
 from angpn.labels import UNLABELLED
+from angpn.neighborhood import Neighborhood
 from angpn.network import ANGPN
 from angpn.progress import EpochBar
 from angpn.sharding import Shard, is_first, join
@@ -101,7 +102,7 @@ def fit_network(task: Task) -> Fit:
         class_names=labels.classes.tolist(),
         random_state=seed,
     )
-    epochs = _run(task, training, checkpoint, seed)
+    epochs = _run(task, training, checkpoint, seed, found.hood)
     hood, distributions = found.hood, None
     if isinstance(hood, Shard):
         with torch.no_grad():
@@ -165,7 +166,7 @@ def _network(task: Task, features: Any, seed: int, previous: Mapping[str, Any] |
     return network
 
 
-def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int) -> list[Epoch]:
+def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, hood: Neighborhood) -> list[Epoch]:
     """The epochs: those of a checkpoint, then the rest, told to all who watch."""
     model = task.model
     callbacks = EpochCallbacks(model, model.max_iter, task.X, task.y)
@@ -177,10 +178,10 @@ def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int) -> l
                 bar.update(epoch)
                 if is_first():
                     checkpoint.save(training, epochs, seed)
-                if callbacks.stop_after_epoch():
+                if hood.largest(torch.tensor(float(callbacks.stop_after_epoch()))):  # all stop where one is told to
                     break
     except KeyboardInterrupt:
-        if not epochs or is_part_of_a_whole():
+        if not epochs or is_part_of_a_whole() or hood.n_parts > 1:
             raise
         warn(
             f"training was interrupted after epoch {len(epochs)} and keeps the best weights so far; fit again, "

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from torch.testing import assert_close
 
 from angpn import nearest_candidates
@@ -219,3 +219,23 @@ def test_without_held_out_labels_or_candidates_nobody_is_elected(problem):
         next(training)
         training.elect()
         assert training.settings == problem.settings
+
+
+def test_chances_are_even_and_depend_on_row_and_seed_alone():
+    found = rounds.chances(np.arange(20_000), 3)
+    assert found.min() >= 0
+    assert found.max() < 1
+    assert_allclose(np.histogram(found, bins=10, range=(0, 1))[0], 2000, rtol=0.1)
+    assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 0.02
+    assert_allclose(rounds.chances(np.array([7, 5]), 3), found[[7, 5]])
+    assert abs(np.corrcoef(found, rounds.chances(np.arange(20_000), 4))[0, 1]) < 0.02
+
+
+def test_of_many_sure_rows_about_as_many_teach_as_may(problem, monkeypatch):
+    monkeypatch.setattr(rounds, "SURE", 0.0)  # all are
+    training = Rounds(problem, [everything(problem)], [])
+    next(training)
+    student = training._students[0]
+    assert len(training._lesson(student, 1000).rows) == 60
+    taught = len(training._lesson(student, 20).rows) - 12
+    assert 10 <= taught <= 30

@@ -3,7 +3,8 @@
     python benchmarks/processes.py [rows] [processes]
 
 Three things in turn: an epoch of a network, a whole fit of a network of 20 epochs, and a whole default fit, neighbours
-included. Each line has the medians of both and their ratio. The runs take turns, so that a noisy machine is noisy for both.
+included. Each line has the medians of both and their ratio. The runs take turns, so that a noisy machine is noisy for
+both.
 """
 
 import json

@@ -186,18 +186,19 @@ class Shard(Part):
     def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, Extend]:
         """Own rows of ``S + S^T``. Which rows these speak of is known only when others have told what they chose."""
         own, start = self.n_rows, self.bounds[dist.get_rank()]
-        number = torch.cat([torch.arange(start, start + own), self.halo.numbers])
-        entries = graph.tocoo()
+        within = graph[:, :own]
+        entries = graph[:, own:].tocoo()  # of these others must hear
         rows, columns, weights = (torch.from_numpy(part) for part in (entries.row, entries.col, entries.data))
-        rows, columns = start + rows.long(), number[columns.long()]
+        rows, columns = start + rows.long(), self.halo.numbers[columns.long()]
         order = columns.argsort(stable=True)  # by number, and so by owner
-        counts = _by_owner(columns[order], self.bounds)
+        counts = _by_owner(columns, self.bounds)
         received = _told(counts)
         back = [_exchanged(part[order], counts, received) for part in (columns, rows, weights)]
         rows, columns, weights = (torch.cat(pair) for pair in zip((rows, columns, weights), back, strict=True))
-        halo = Halo(_others(columns, start, start + own), self.bounds)
-        parts = weights.numpy(), ((rows - start).numpy(), _numbered(columns, start, own, halo).numpy())
-        return scipy.sparse.csr_array(parts, shape=(own, own + len(halo.numbers))), halo.extend
+        halo = Halo(columns.unique(), self.bounds)
+        places = (rows - start).numpy(), torch.searchsorted(halo.numbers, columns).numpy()
+        beyond = scipy.sparse.csr_array((weights.numpy(), places), shape=(own, len(halo.numbers)))
+        return scipy.sparse.hstack([within + within.T, beyond], format="csr"), halo.extend
 
     def total(self, value: Tensor) -> Tensor:
         """The sum over all processes."""

@@ -1,6 +1,7 @@
 """A committee of shallow networks: a view and settings chosen by the labels, then rounds of training."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from angpn.committee.search import make_folds
 from angpn.committee.view import Scaling
 from angpn.distances import Metric
 from angpn.fitted import FittedCommittee
-from angpn.fitting.neighbors import find_neighbors, find_shard
+from angpn.fitting.neighbors import Neighbors, find_neighbors, find_shard, find_together
 from angpn.fitting.task import Fit, Task, is_part_of_a_whole
 from angpn.inputs import plain, prepared_rows
 from angpn.labels import UNLABELLED
@@ -49,14 +50,16 @@ def _fit(task: Task) -> Fit:
     many = X.shape[0] > ROWS_COMPARED
     shared = many and task.distances is None and join()  # with fewer, each process does the same for itself
 
-    def neighbors(rows: Any, metric: Metric, sharing: bool = False) -> Neighborhood:
-        found = (find_shard if sharing else find_neighbors)(rows, metric, task, seed)
+    def searched(find: Callable[..., Neighbors], rows: Any, metric: Metric) -> Neighborhood:
+        found = find(rows, metric, task, seed)
         searches.append((found.recall, found.seconds))
         return found.hood
 
+    neighbors = partial(searched, find_together if shared else find_neighbors)
+
     def arranged(rows: Any, metric: Metric) -> Neighborhood:
         if shared:
-            return neighbors(rows, metric, sharing=True)
+            return searched(find_shard, rows, metric)
         return in_local_order(neighbors(rows, metric)) if many else neighbors(rows, metric)
 
     previous = None if task.previous is None else task.previous.get("committee_")

@@ -1,6 +1,8 @@
 """Each row's candidates, by the way that suits the rows: given, exact, by an index, or by several processes."""
 
 import time
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import scipy.sparse
@@ -13,7 +15,7 @@ from angpn.fitting.task import Task
 from angpn.inputs import check_not_negative
 from angpn.neighborhood import Neighborhood
 from angpn.progress import count_bar
-from angpn.sharding import is_first, n_processes, share_out
+from angpn.sharding import dealt_out, is_first, n_processes, share_out
 
 CANDIDATES_PER_NEIGHBOR = 4
 
@@ -52,6 +54,18 @@ def _find(rows: Any, metric: Metric, task: Task, seed: int) -> Found:
         if n <= EXACT_ROWS or model.recall == 1 or not has_index(n):
             return Found(nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance), 1.0)
         return approximate_candidates(rows, count, metric, recall=model.recall, random_state=seed, on_rows=advance)
+
+
+def find_together(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
+    """The same of rows few enough to compare every pair, each process for some of them; all have all in the end."""
+    start, n = time.perf_counter(), rows.shape[0]
+    count = min(n_candidates(task), n - 1)
+    search = PartSearch(rows, count, metric, recall=1, random_state=seed)
+    bounds = [n * place // n_processes() for place in range(n_processes() + 1)]
+    parts, everyone = [range(*pair) for pair in pairwise(bounds)], range(n)
+    found = dealt_out([partial(search, part, everyone, search.groups(part, everyone)) for part in parts])
+    hood = Neighborhood(*(torch.cat(some) for some in zip(*found, strict=True)))
+    return Neighbors(hood, 1.0, time.perf_counter() - start)
 
 
 def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:

@@ -215,10 +215,10 @@ class _Rows:
         if self.is_sparse:
             return self._from_products((rows @ columns.T).toarray(), others.lengths)
         left, right = (torch.tensor(part, dtype=torch.float64) for part in (rows, columns))
-        squared = torch.cdist(left, right).numpy() ** 2
+        found = torch.cdist(left, right).numpy()
         if self.metric == "chord":
-            squared[self.lengths == 0], squared[:, others.lengths == 0] = 2, 2
-        return self._root(squared)
+            found[self.lengths == 0], found[:, others.lengths == 0] = np.sqrt(2), np.sqrt(2)
+        return np.square(found, out=found) if self.metric == "sqeuclidean" else found
 
     def distances_on(self, lists: Array, others: "_Rows") -> Array:  # (n, m)
         """Each row with its candidates among the others."""
@@ -336,14 +336,13 @@ class _Index:
 
 def _exact(rows: _Rows, chosen: Array, count: int) -> Array:  # (r, count)
     """The true distances of some rows to those nearest to them."""
-    queries, best = rows[chosen], np.empty((len(chosen), 0))
+    queries, nearest = rows[chosen], []
     for block in _blocks(len(rows)):
-        found = queries.distances_to(rows[block])
+        found = torch.from_numpy(queries.distances_to(rows[block]))
         here = np.flatnonzero((chosen >= block.start) & (chosen < block.stop))
-        found[here, chosen[here] - block.start] = np.inf
-        found = np.hstack([best, found])
-        best = np.partition(found, min(count, found.shape[1]) - 1, axis=1)[:, :count]
-    return np.sort(best, axis=1)
+        found[here, chosen[here] - block.start] = torch.inf
+        nearest.append(found.topk(min(count, found.shape[1]), largest=False)[0])
+    return torch.cat(nearest, dim=1).topk(count, largest=False)[0].numpy()
 
 
 def _others(found: Array, own: Array) -> Array:  # (r, m) bool, False once in each row

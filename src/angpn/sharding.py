@@ -29,7 +29,7 @@ from angpn.neighborhood import Extend, Neighborhood
 Array = np.ndarray[Any, Any]
 
 TIMEOUT = timedelta(minutes=30)  # that a process waits for the others, which may still be searching
-_QUERIES_AT_ONCE = 2**13
+_QUERIES_AT_ONCE = 2**14  # of all processes together
 
 Deal = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they return
 
@@ -260,20 +260,18 @@ def share_out(n_rows: int, n_candidates: int, search: Search, seed: int) -> Shar
 def _ask_all(
     parts: Sequence[range], count: int, search: Search, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:  # (r, m) each, for the rows of this process's part
-    """Every process in turn asks for its rows, a block at a time, and all answer."""
-    rank, kept = dist.get_rank(), []
-    for asker, part in enumerate(parts):
-        for start in range(part.start, part.stop, _QUERIES_AT_ONCE):
-            block = range(start, min(part.stop, start + _QUERIES_AT_ONCE))
-            groups = _sent_by(asker, search.groups(block, part) if rank == asker else torch.empty(0, 0))
-            answer = search(block, parts[rank], groups)
-            everyone = [_sent_to(asker, tensor.contiguous()) for tensor in answer]
-            if rank == asker:
-                indices, distances = (torch.cat(tensors, dim=1) for tensors in everyone)
-                # Among equals the order of processes, which is that of the rows, must not decide.
-                shuffle = torch.randperm(indices.shape[1], generator=generator)
-                nearest = shuffle[distances[:, shuffle].argsort(dim=1, stable=True)[:, :count]]
-                kept.append((indices.gather(1, nearest), distances.gather(1, nearest)))
+    """Turn by turn each process asks for a block of its rows, and answers all."""
+    size, rank, kept = len(parts), dist.get_rank(), []
+    n_turns = -(-max(len(part) for part in parts) * size // _QUERIES_AT_ONCE)
+    for turn in range(n_turns):
+        blocks = [part[len(part) * turn // n_turns : len(part) * (turn + 1) // n_turns] for part in parts]
+        groups = _dealt([search.groups(blocks[rank], parts[rank])] * size)
+        answers = [search(block, parts[rank], told) for block, told in zip(blocks, groups, strict=True)]
+        indices, distances = (torch.cat(_dealt(list(tables)), dim=1) for tables in zip(*answers, strict=True))
+        # Among equals the order of processes, which is that of the rows, must not decide.
+        shuffle = torch.randperm(indices.shape[1], generator=generator)
+        nearest = shuffle[distances[:, shuffle].argsort(dim=1, stable=True)[:, :count]]
+        kept.append((indices.gather(1, nearest), distances.gather(1, nearest)))
     indices, distances = (torch.cat(tensors) for tensors in zip(*kept, strict=True))
     return indices, distances
 
@@ -343,33 +341,19 @@ def _of_first(values: Tensor) -> Tensor:
     return values
 
 
-def _sent_by(sender: int, values: Tensor) -> Tensor:
-    """A table of int32 that one process has; the others need not know how large it is."""
-    shape = torch.tensor(values.shape)
-    with _clear_errors():
-        dist.broadcast(shape, sender)
-        values = values if dist.get_rank() == sender else torch.empty(*shape.tolist(), dtype=torch.int32)
-        dist.broadcast(values, sender)
-    return values
-
-
 def _told(counts: Sequence[int]) -> list[int]:
     """What every process has said to this one, each having a number for each."""
     ones = [1] * len(counts)
     return _exchanged(torch.tensor(counts), ones, ones).tolist()
 
 
-def _sent_to(receiver: int, values: Tensor) -> list[Tensor]:
-    """Everyone's values at the receiver, nothing elsewhere. They may differ in their number of columns."""
-    size = dist.get_world_size()
-    rows = values.shape[0]
-    widths = _gathered(torch.tensor([values.shape[1]])).tolist()
-    sent = [values.numel() if place == receiver else 0 for place in range(size)]
-    received = [rows * width if dist.get_rank() == receiver else 0 for width in widths]
-    flat = _exchanged(values.flatten(), sent, received)
-    if dist.get_rank() != receiver:
-        return []
-    return [part.view(rows, width) for part, width in zip(flat.split(received), widths, strict=True)]
+def _dealt(tables: Sequence[Tensor]) -> list[Tensor]:
+    """From each process its table for this one, where every process has a table for each; their sizes may differ."""
+    ones = [1] * len(tables)
+    shapes = _exchanged(torch.tensor([table.shape for table in tables]), ones, ones).tolist()
+    received = [rows * columns for rows, columns in shapes]
+    flat = _exchanged(torch.cat([table.flatten() for table in tables]), [t.numel() for t in tables], received)
+    return [part.view(*shape) for part, shape in zip(flat.split(received), shapes, strict=True)]
 
 
 def _gathered(values: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from angpn.committee.search import (
     make_folds,
     more_settings,
     pick_centers,
+    score_all,
 )
 from angpn.committee.spread import SpreadSetting
 
@@ -179,7 +180,7 @@ def judge_of(features, graph, codes, folds=None, weights=None, reaches=(STILL.re
 def test_propagation_wins_where_neighbours_are_of_one_class(noisy):
     features, _, graph = noisy
     judge = judge_of(features, graph, CODES)
-    judge.score([STILL, FAR, SPREAD])
+    score_all([judge], [STILL, FAR, SPREAD])
     assert judge.best(3)[2].setting == STILL
 
 
@@ -188,17 +189,17 @@ def test_no_propagation_wins_where_neighbours_mislead(noisy):
     generator = np.random.default_rng(0)
     features = torch.from_numpy(4 * np.eye(5)[truth] + generator.normal(size=(100, 5))).float()
     judge = judge_of(features, graph[generator.permutation(100)], CODES)
-    judge.score([FAR, SPREAD, STILL])
+    score_all([judge], [FAR, SPREAD, STILL])
     assert judge.best(1)[0].setting == STILL
 
 
 def test_the_best_come_first_and_each_is_judged_once(noisy, monkeypatch):
     features, _, graph = noisy
     judge = judge_of(features, graph, CODES)
-    judge.score([STILL, FAR, SPREAD])
+    score_all([judge], [STILL, FAR, SPREAD])
     assert [score for _, score in judge.best(2)] == sorted(judge.scores.values(), reverse=True)[:2]
-    monkeypatch.setattr(Judge, "_score", lambda *arguments: pytest.fail("judged again"))
-    judge.score([STILL, FAR, SPREAD])
+    monkeypatch.setattr(Judge, "score", lambda *arguments: pytest.fail("judged again"))
+    score_all([judge], [STILL, FAR, SPREAD])
 
 
 def test_a_score_is_what_a_member_that_never_saw_the_held_out_labels_reaches(noisy):
@@ -208,7 +209,7 @@ def test_a_score_is_what_a_member_that_never_saw_the_held_out_labels_reaches(noi
     lied = np.where(np.isin(np.arange(100), fold.held), 1 - truth, CODES)
     honest, fooled = (judge_of(features, graph, codes, [fold]) for codes in (CODES, lied))
     for judge in (honest, fooled):
-        judge.score([FAR, SPREAD])
+        score_all([judge], [FAR, SPREAD])
     for setting in (FAR, SPREAD):
         assert honest.scores[setting] > -0.3
         assert fooled.scores[setting] < -0.6
@@ -225,7 +226,7 @@ def test_a_label_of_weight_zero_has_no_say(noisy):
     scores = []
     for codes in (CODES, flipped):
         judge = judge_of(features, graph, codes, with_it, weights)
-        judge.score([STILL, FAR, SPREAD])
+        score_all([judge], [STILL, FAR, SPREAD])
         scores.append(list(judge.scores.values()))
     assert scores[0] == pytest.approx(scores[1], rel=1e-4)
 
@@ -234,7 +235,7 @@ def test_more_readouts_are_tried_with_the_best_reaches_only(noisy):
     features, _, graph = noisy
     reaches = [(0.0, 0), (0.2, 1), (0.5, 2), (0.5, 5), (0.8, 5), (0.9, 10)]
     judge = judge_of(features, graph, CODES, reaches=reaches)
-    judge.score(first_settings(reaches, SPREADS))
+    score_all([judge], first_settings(reaches, SPREADS))
     best_of = {reach: max(judge.scores[Setting(*reach, *readout)] for readout in FIRST_READOUTS) for reach in reaches}
     kept = sorted(reaches, key=lambda reach: -best_of[reach])[:REACHES_KEPT]
     assert set(judge.scores) >= set(SPREADS)

@@ -28,6 +28,7 @@ from angpn.committee.search import (
     first_settings,
     more_settings,
     pick_centers,
+    score_all,
 )
 from angpn.committee.spread import SpreadSetting
 from angpn.committee.view import Scaling, View
@@ -183,17 +184,13 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Generator[State]:
 
 def _best_look(X: Any, labels: Labels, request: Request) -> Look:
     """Through the view in which held-out labels are most likely."""
-    looks = (_look(X, view, request) for view in request.views)
-    if len(request.views) == 1:
-        return next(looks)
+    looks = [_look(X, view, request) for view in request.views]
+    if len(looks) == 1:
+        return looks[0]
     reaches = [reach for reach in _reaches(request.alpha) if reach in _FOR_VIEWS] or _reaches(request.alpha)
-
-    def score(look: Look) -> float:
-        judge = _judge(look, labels, reaches, request)
-        judge.score(first_settings(reaches, _spreads(request.alpha)))
-        return judge.best(1)[0].score
-
-    return max(looks, key=score)
+    judges = [_judge(look, labels, reaches, request) for look in looks]
+    score_all(judges, first_settings(reaches, _spreads(request.alpha)), request.deal)
+    return looks[int(np.argmax([judge.best(1)[0].score for judge in judges]))]
 
 
 def _best_settings(look: Look, labels: Labels, request: Request) -> list[Setting | SpreadSetting]:
@@ -201,9 +198,9 @@ def _best_settings(look: Look, labels: Labels, request: Request) -> list[Setting
     reaches = _reaches(request.alpha)
     judge = _judge(look, labels, reaches, request)
     with request.bar("settings", 2) as advance:
-        judge.score(first_settings(reaches, _spreads(request.alpha)))
+        score_all([judge], first_settings(reaches, _spreads(request.alpha)), request.deal)
         advance(1)
-        judge.score(more_settings(judge))
+        score_all([judge], more_settings(judge), request.deal)
         advance(1)
     return [found.setting for found in judge.best(len(judge.scores))]
 
@@ -248,7 +245,7 @@ def _judge(look: Look, labels: Labels, reaches: Sequence[Reach], request: Reques
     found = propagated(look.features, Mixing(graph, request.options.direction), reaches)
     centers = pick_centers(labels.codes, request.seed)
     spreading = Mixing(graph, "normalized")
-    return Judge(spreading, found, labels.folds, labels.codes, labels.weights, centers, request.deal)
+    return Judge(spreading, found, labels.folds, labels.codes, labels.weights, centers)
 
 
 def _reaches(alpha: float | None) -> list[Reach]:

@@ -112,7 +112,7 @@ def pick_centers(codes: Array, seed: int) -> Array:  # row numbers
 
 
 class Judge:
-    """Scores settings on the features of one view; a score is worked out once."""
+    """Judges settings on the features of one view."""
 
     def __init__(
         self,
@@ -122,9 +122,8 @@ class Judge:
         codes: Array,
         weights: Array | None,
         centers: Array,
-        deal: Deal = alone,
     ) -> None:
-        self._mixing, self._deal = mixing, deal
+        self._mixing = mixing
         self._folds, self._codes, self._weights = folds, codes, weights
         self._n_classes = int(codes.max()) + 1
         self._seen = np.unique(np.concatenate([rows for fold in folds for rows in fold]))
@@ -136,15 +135,6 @@ class Judge:
         self._inputs: dict[tuple[Reach, float | None], Tensor] = {}
         self.scores: dict[Setting | SpreadSetting, float] = {}
 
-    def score(self, settings: Iterable[Setting | SpreadSetting]) -> None:
-        """Judge these too."""
-        new = [setting for setting in settings if setting not in self.scores]
-        dear_first = sorted(new, key=is_cheap)
-        found = dict(
-            zip(dear_first, self._deal([partial(self._score, setting) for setting in dear_first]), strict=True)
-        )
-        self.scores |= {setting: found[setting] for setting in new}
-
     def best(self, n: int) -> list[Scored]:
         """The best settings so far, best first."""
         order = sorted(self.scores, key=lambda setting: self.scores[setting] + self._bonus(setting), reverse=True)
@@ -155,7 +145,8 @@ class Judge:
         doublings = _DOUBLINGS_OF_SPREAD if isinstance(setting, SpreadSetting) else np.log2(1 + setting.hops)
         return float(_WORTH_OF_DOUBLING * doublings / self._n_judged)
 
-    def _score(self, setting: Setting | SpreadSetting) -> float:
+    def score(self, setting: Setting | SpreadSetting) -> float:
+        """The mean log-likelihood of held-out labels."""
         opinions = torch.cat([self._opinion(setting, fold) for fold in self._folds])
         held = np.concatenate([fold.held for fold in self._folds])
         return best_temperature(opinions, self._codes[held], None if self._weights is None else self._weights[held])[1]
@@ -179,6 +170,15 @@ class Judge:
             radial = None if setting.width is None else Radial.around(centers, setting.width)
             self._inputs[key] = seen if radial is None else radial(seen)
         return self._inputs[key]
+
+
+def score_all(judges: Sequence[Judge], settings: Iterable[Setting | SpreadSetting], deal: Deal = alone) -> None:
+    """Let each judge score these too; a score is worked out once."""
+    new = [(judge, setting) for setting in settings for judge in judges if setting not in judge.scores]
+    dear_first = sorted(new, key=lambda pair: is_cheap(pair[1]))
+    found = dict(zip(dear_first, deal([partial(judge.score, setting) for judge, setting in dear_first]), strict=True))
+    for judge, setting in new:
+        judge.scores[setting] = found[judge, setting]
 
 
 def is_cheap(setting: Setting | SpreadSetting) -> bool:

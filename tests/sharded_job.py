@@ -73,6 +73,29 @@ def weights(folder):
     np.savez(folder / f"weights{dist.get_rank()}.npz", **found)
 
 
+def words():
+    """The same rows with a third of their entries zero, so that no two are alike."""
+    x, y, _ = problem()
+    return scipy.sparse.csr_array(np.where(np.abs(x) > 0.5, x, 0)), y
+
+
+def sparse_variants():
+    """Those that sparse rows can go."""
+    return ((name, options) for name, options in variants() if options.get("backend") != "torch")
+
+
+def sparse_weights(folder):
+    """The weights of each variant on sparse rows."""
+    x, y = words()
+    hood = share_out(x.shape[0], M, PartSearch(x, M), 0)
+    found = {}
+    for name, options in sparse_variants():
+        network, found[f"{name}.losses"] = trained(x, y, hood, **options)
+        found[f"{name}.weight"] = network.convs[0].weight.detach().numpy()
+    found["distributions"] = small_network().fit(x, y).label_distributions_
+    np.savez(folder / f"sparse_weights{dist.get_rank()}.npz", **found)
+
+
 def many(sparse):
     """Rows for an index, dense or as words are."""
     generator = np.random.default_rng(1)
@@ -116,12 +139,17 @@ def unlabelled_part(folder):
     )
 
 
+def small_network():
+    """Without dropout, which each process draws for itself."""
+    return ANGPNClassifier(
+        hidden_layer_sizes=(8, 8), n_neighbors=K, n_candidates=M, max_iter=20, random_state=0, dropout=0.0
+    )
+
+
 def estimator(folder):
     """A fit like any other; each process keeps what it got."""
     x, y, _ = problem()
-    model = ANGPNClassifier(
-        hidden_layer_sizes=(8, 8), n_neighbors=K, n_candidates=M, max_iter=20, random_state=0, dropout=0.0
-    ).fit(x, y)
+    model = small_network().fit(x, y)
     np.savez(
         folder / f"estimator{os.environ['RANK']}.npz",
         distributions=model.label_distributions_,

@@ -71,6 +71,28 @@ def test_after_twenty_epochs_weights_and_losses_are_those_of_one_process(weights
             assert_allclose(found[f"{prefix}.{place}"], weight.detach(), rtol=tolerance, atol=tolerance)
 
 
+@pytest.fixture(scope="module")
+def sparse_weights(tmp_path_factory):
+    return run("sparse_weights", tmp_path_factory.mktemp("sparse_weights"), processes=3)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in job.sparse_variants()])
+def test_sparse_rows_give_the_weights_of_one_process_too(sparse_weights, name):
+    x, y = job.words()
+    network, losses = job.trained(x, y, nearest_candidates(x, job.M), **dict(job.variants())[name])
+    for found in sparse_weights:
+        assert_allclose(found[f"{name}.losses"], losses, rtol=1e-9)
+        assert_allclose(found[f"{name}.weight"], network.convs[0].weight.detach(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:training did not settle", "ignore:. of 200 sampled rows would be labelled")
+def test_an_estimator_takes_sparse_rows_that_are_shared_out(sparse_weights):
+    x, y = job.words()
+    model = job.small_network().fit(x, y)
+    for found in sparse_weights:
+        assert_allclose(found["distributions"], model.label_distributions_, rtol=1e-8)
+
+
 def test_lists_are_those_of_one_process(weights):
     x, *_ = job.problem()
     hood = nearest_candidates(x, job.M)
@@ -116,9 +138,7 @@ def test_a_process_without_labels_takes_part(tmp_path):
 @pytest.mark.filterwarnings("ignore:training did not settle")
 def test_every_process_ends_with_the_whole_fitted_model(tmp_path):
     x, y, _ = job.problem()
-    model = ANGPNClassifier(
-        hidden_layer_sizes=(8, 8), n_neighbors=job.K, n_candidates=job.M, max_iter=20, random_state=0, dropout=0.0
-    ).fit(x, y)
+    model = job.small_network().fit(x, y)
     for found in run("estimator", tmp_path):
         assert_allclose(found["distributions"], model.label_distributions_, rtol=1e-8)
         assert_array_equal(found["lists"], model.neighborhood_.indices)

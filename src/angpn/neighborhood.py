@@ -23,7 +23,7 @@ from torch import Tensor
 from angpn.checks import as_float_tensor, check_distances
 
 Array = np.ndarray[Any, Any]
-Extend = Callable[[Tensor], Tensor]
+Extend = Callable[[Any], Any]  # of features, dense or a CSR array
 
 _ROWS_CHECKED = 2**16  # at once, so that a check takes little memory beside the lists
 
@@ -36,8 +36,11 @@ class OneProcess:
 
     n_parts = 1  # processes that share the rows
 
-    def extend(self, features: Tensor, asking: Array | None = None) -> Tensor:
-        """All rows that lists speak of: these. Others may be zero that the lists of rows ``asking`` do not speak of."""
+    def extend(self, features: Any, asking: Array | None = None) -> Any:
+        """All rows, dense or sparse, that lists speak of: these.
+
+        Others may be zero that the lists of rows ``asking`` do not speak of.
+        """
         return features
 
     def fold(self, gradient: Tensor, asking: Array | None = None) -> Tensor:
@@ -191,7 +194,7 @@ class Neighborhood(OneProcess):
         n, m = self.indices.shape
         # Copies, since scipy drops zeros and sorts columns in place.
         parts = weights.cpu().numpy().flatten(), self.indices.cpu().numpy().flatten(), np.arange(0, n * m + 1, m)
-        graph = scipy.sparse.csr_array(parts, shape=(n, n))
+        graph = scipy.sparse.csr_array(parts, shape=(n, self.n_columns))
         graph.eliminate_zeros()
         return graph
 

@@ -116,8 +116,10 @@ class Halo:
         part._places, part._size = places, self._size
         return part
 
-    def extend(self, features: Tensor) -> Tensor:  # (n_rows + halo, ...)
+    def extend(self, features: Any) -> Any:  # (n_rows + halo, ...)
         """Own rows, followed by those of the halo."""
+        if scipy.sparse.issparse(features):
+            return self._extend_sparse(features)
         own, shape = len(features), features.shape[1:]
         extended = features.new_empty(own + self._size, *shape)
         received = extended[own:] if self._places is None else features.new_empty(len(self.numbers), *shape)
@@ -127,6 +129,20 @@ class Halo:
             extended[own:] = 0
             extended[own + self._places] = received
         return extended
+
+    def _extend_sparse(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        sent = features[self._sent.numpy()]
+        lengths = torch.from_numpy(np.diff(sent.indptr)).long()
+        received = _exchanged(lengths, self._sent_counts, self._counts)
+        counts = [
+            [int(part.sum()) for part in numbers.split(by_owner)]
+            for numbers, by_owner in ((lengths, self._sent_counts), (received, self._counts))
+        ]
+        parts = sent.data, sent.indices.astype(np.int32, copy=False)  # of one type whatever scipy chose elsewhere
+        entries = [_exchanged(torch.from_numpy(part), *counts).numpy() for part in parts]
+        starts = np.concatenate([[0], received.cumsum(0).numpy()])
+        halo = scipy.sparse.csr_array((*entries, starts), shape=(len(self.numbers), features.shape[1]))
+        return scipy.sparse.vstack([features, halo], format="csr")
 
     def fold(self, gradient: Tensor) -> Tensor:  # (n_rows, ...)
         """The adjoint of :meth:`extend`: what the halo has is sent home and added there."""
@@ -160,7 +176,7 @@ class Shard(Part):
         """Own rows and halo."""
         return len(self.rows) + len(self.halo.numbers)
 
-    def extend(self, features: Tensor, asking: Array | None = None) -> Tensor:
+    def extend(self, features: Any, asking: Array | None = None) -> Any:
         """Own rows, followed by those of the halo."""
         return self._halo_of(asking).extend(features)
 

@@ -70,11 +70,6 @@ def fit_network(task: Task) -> Fit:
     check_scales(task.X)
     features = prepared_rows(task.X, model.normalize)
     device = find_device(model.device, scipy.sparse.issparse(features))
-    if scipy.sparse.issparse(features) and join():
-        raise ValueError(
-            "processes that share out the rows of a network need dense rows, got a sparse X; run one process, or leave "
-            "hidden_layer_sizes at None, which takes sparse rows"
-        )
     checkpoint = Checkpoint(model.checkpoint, resume=model.resume, problem=_problem(task, features, previous))
     seed = task.drawn_seed() if checkpoint.seed is None else checkpoint.seed
     metric: Metric = "chord" if model.metric == "auto" else model.metric

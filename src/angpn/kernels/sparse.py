@@ -68,15 +68,15 @@ def _csr(matrix: Any) -> _CSR:
 def propagate_sparse(hood: Neighborhood, features: scipy.sparse.csr_array, **options: Any) -> PropagatedSparse:
     """F of :func:`angpn.anfp.algorithm1` for sparse features."""
     alpha, direction = options["alpha"], options["direction"]
-    weights = graph_sparse(hood, features, **options)
-    return PropagatedSparse(mixing_matrix(hood.to_csr(weights), alpha, direction), features)
+    mixing, extend = _mixing(hood.to_csr(graph_sparse(hood, features, **options)), alpha, direction, hood)
+    return PropagatedSparse(mixing, extend(features))
 
 
 def graph_sparse(hood: Neighborhood, features: scipy.sparse.csr_array, **options: Any) -> Tensor:  # (n, m)
     """S of :func:`angpn.anfp.algorithm1` for sparse features, as weights on the candidates."""
     o = Options(**options)
     distances = torch.from_numpy(hood.as_arrays(features.dtype)[1])
-    gamma = resolve_gamma(distances, o.n_neighbors, o.gamma)
+    gamma = resolve_gamma(distances, o.n_neighbors, o.gamma, average=hood.average)
     limit = 1 if o.beta == 0 else o.num_steps or o.max_steps
     propagated = features
     for number in range(1, limit + 1):
@@ -87,13 +87,18 @@ def graph_sparse(hood: Neighborhood, features: scipy.sparse.csr_array, **options
         if number == limit:
             break
         previous = propagated
-        propagated = scipy.sparse.csr_array(mixing_matrix(hood.to_csr(weights), o.alpha, o.direction) @ features)
-        if o.num_steps is None and abs(propagated - previous).max() <= o.tol * abs(propagated).max():
-            break
+        mixing, extend = _mixing(hood.to_csr(weights), o.alpha, o.direction, hood)
+        propagated = scipy.sparse.csr_array(mixing @ extend(features))
+        if o.num_steps is None:
+            sizes = [float(abs(part).max()) for part in (propagated - previous, propagated)]
+            change, largest = hood.largest(torch.tensor(sizes, dtype=torch.float64))
+            if change <= o.tol * largest:
+                break
     return weights
 
 
 def _affinities(hood: Neighborhood, features: scipy.sparse.csr_array, normalize: bool) -> Tensor:  # (n, m)
+    features = hood.extend(features)
     if normalize:
         squares = np.asarray(features.multiply(features).sum(axis=1)).ravel()
         inverse = np.where(squares > 1e-12, 1 / np.sqrt(np.where(squares > 1e-12, squares, 1)), 0)
@@ -108,10 +113,16 @@ def _affinities(hood: Neighborhood, features: scipy.sparse.csr_array, normalize:
 
 def mixing_matrix(graph: scipy.sparse.csr_array, alpha: float, direction: str) -> scipy.sparse.csr_array:
     """P = alpha A + (1 - alpha) I, with A the S of :meth:`Neighborhood.to_csr` or made from it and its transpose."""
-    matrix = neighbor_matrix(graph, direction)[0]
-    return scipy.sparse.csr_array(
-        alpha * matrix + (1 - alpha) * scipy.sparse.eye_array(graph.shape[0]), dtype=graph.dtype
-    )
+    return _mixing(graph, alpha, direction, ALL_ROWS)[0]
+
+
+def _mixing(
+    graph: scipy.sparse.csr_array, alpha: float, direction: str, rows: OneProcess
+) -> tuple[scipy.sparse.csr_array, Extend]:
+    """The same, and what extends features for a product with it."""
+    matrix, extend = neighbor_matrix(graph, direction, rows)
+    mixed = alpha * matrix + (1 - alpha) * scipy.sparse.eye_array(*matrix.shape)
+    return scipy.sparse.csr_array(mixed, dtype=graph.dtype), extend
 
 
 def neighbor_matrix(

@@ -1,0 +1,42 @@
+"""The ``angpn`` command. No logic here: it reads options, calls the library and shows what came back."""
+
+from typing import Annotated
+
+import typer
+
+import angpn
+from angpn.cli.bench import bench
+from angpn.cli.data import data_app
+from angpn.cli.demo import demo
+from angpn.cli.label import label, predict
+from angpn.cli.reproduce import reproduce
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Semi-supervised classification when there is no graph.",
+)
+for command in (demo, label, predict, bench, reproduce):
+    app.command()(command)
+app.add_typer(data_app, name="data")
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"angpn {angpn.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    pass

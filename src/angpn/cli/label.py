@@ -1,0 +1,169 @@
+"""``angpn label`` and ``angpn predict``: label the rest, and new rows."""
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from angpn.cli.shared import names, plain_errors, tell
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Take the options of a TOML file as defaults."""
+    if path is None:
+        return None
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise typer.BadParameter(f"{path} must be a TOML file that can be read, got: {error}") from None
+    known = {option: parameter.name for parameter in context.command.params for option in parameter.opts}
+    defaults = {}
+    for name, value in found.items():
+        option = f"--{name.replace('_', '-')}"
+        if option not in known or option == "--config":
+            raise typer.BadParameter(f"{path} must name options of this command, got {name!r}")
+        defaults[known[option]] = ",".join(map(str, value)) if isinstance(value, list) else value
+    context.default_map = {**(context.default_map or {}), **defaults}
+    return path
+
+
+def label(
+    input: Annotated[
+        str, typer.Argument(help="A folder of images, .csv, .tsv, .parquet, .npy, .npz or .txt; - reads CSV.")
+    ],
+    labels: Annotated[Path | None, typer.Option(help="CSV file with the header id,label.")] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column with the labels, empty where unlabelled.")] = None,
+    text: Annotated[str | None, typer.Option(help="Column with texts to label by.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
+    categorical: Annotated[str, typer.Option(help="Columns to take as categories, with commas.")] = "",
+    impute: Annotated[bool, typer.Option("--impute", help="Fill missing values: the median, or a category.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    holdout: Annotated[float, typer.Option(help="Share of the labels to hide, to measure accuracy on them.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for predictions, model and report.")] = Path(
+        "angpn-out"
+    ),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was understood of the input, and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(callback=_read_config, is_eager=True, help="TOML file with these options; those given here win."),
+    ] = None,
+) -> None:
+    """Label the rest: you labelled a few rows of a folder, table or array."""
+    from angpn.labelling import Settings, check_folder, encoder_of, run, understand, write_output
+    from angpn.labelling.table_encoder import TableEncoder
+    from angpn.sharding import is_first, join
+
+    if join() and not is_first():
+        quiet, as_json = True, False  # under torchrun one process speaks and writes for all
+    settings = Settings(
+        input=input,
+        labels=labels,
+        label_column=label_column,
+        text=text,
+        id_column=id_column,
+        drop=names(drop),
+        categorical=names(categorical),
+        impute=impute,
+        skip_bad=skip_bad,
+        holdout=holdout,
+        seed=seed,
+    )
+    with plain_errors(quiet=quiet):
+        task = understand(settings)
+        about = {
+            "input": str(input),
+            "kind": task.rows.kind,
+            "rows": len(task.y),
+            "given": int(task.given.sum()),
+            "classes": task.counts(),
+        }
+        if dry_run:
+            if task.rows.kind in ("table", "array"):
+                encoder = encoder_of(task)
+                encoder.fit(task.rows.content)
+                about |= encoder.describe() if isinstance(encoder, TableEncoder) else {}
+            tell({**about, "dry_run": True}, _understood(about), as_json=as_json, quiet=quiet)
+            return
+        check_folder(output)
+        outcome = run(task, progress=not quiet and sys.stderr.isatty())
+        if not is_first():
+            return
+        files = write_output(outcome, output)
+    estimate = outcome.estimate
+    about |= {
+        "rows": len(outcome.labels),
+        "skipped": outcome.bad,
+        "predicted": int((~outcome.task.given).sum()),
+        "estimate": None if estimate is None else _estimate_facts(estimate),
+        "suspects": len(outcome.suspects),
+        "seconds": round(outcome.seconds, 1),
+        "files": {name: str(path) for name, path in files.items()},
+    }
+    tell(about, _labelled(about), as_json=as_json, quiet=quiet)
+
+
+def _understood(about: dict[str, Any]) -> str:
+    lines = [f"{about['input']}: {about['rows']:,} rows of {about['kind']}, {about['given']:,} of them labelled"]
+    lines += [f"  {name}: {count}" for name, count in about["classes"].items()]
+    lines += [f"{kind}: {', '.join(about[kind])}" for kind in ("numbers", "categories") if about.get(kind)]
+    return "\n".join(lines)
+
+
+def _labelled(about: dict[str, Any]) -> str:
+    lines = [f"{about['predicted']:,} rows labelled from {about['given']:,} labels in {about['seconds']} s"]
+    estimate = about["estimate"]
+    if estimate is None:
+        lines.append("accuracy: not known, too few labels to hide any; label more rows")
+    else:
+        lines.append(
+            f"accuracy: {estimate['accuracy']:.1%} ({estimate['low']:.1%} to {estimate['high']:.1%}), "
+            f"{'measured' if estimate['kind'] == 'held out' else 'an estimate'} on {estimate['rows']} "
+            f"{'hidden labels' if estimate['kind'] == 'held out' else 'labels that were held out in turn'}"
+        )
+    if about["suspects"]:
+        lines.append(f"{about['suspects']} of the given labels look wrong: see the report")
+    lines += [f"skipped {name}: {reason}" for name, reason in about["skipped"].items()]
+    lines += [f"{name}: {path}" for name, path in about["files"].items()]
+    return "\n".join(lines)
+
+
+def _estimate_facts(estimate: Any) -> dict[str, Any]:
+    return {
+        "kind": estimate.kind,
+        "accuracy": estimate.accuracy,
+        "low": estimate.low,
+        "high": estimate.high,
+        "rows": estimate.n_rows,
+    }
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="The folder model that angpn label wrote.")],
+    input: Annotated[str, typer.Argument(help="New rows of the same kind; - reads CSV.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="CSV file to write; - prints it.")] = "-",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Label new rows with a saved model."""
+    from angpn.files import replacing
+    from angpn.labelling import predict_file
+    from angpn.labelling.output import write_lines
+
+    with plain_errors(quiet=quiet):
+        lines, bad = predict_file(model, input, skip_bad=skip_bad, progress=not quiet and sys.stderr.isatty())
+        if output == "-":
+            sys.stdout.write(lines)
+            sys.stdout.flush()
+        else:
+            with replacing(output) as temporary:
+                write_lines(lines, temporary)
+    for name, reason in bad.items() if not quiet else ():
+        typer.echo(f"skipped {name}: {reason}", err=True)
+    if output != "-" and not quiet:
+        typer.echo(f"{lines.count(chr(10)) - 1} rows: {output}", err=True)

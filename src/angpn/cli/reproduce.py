@@ -1,0 +1,132 @@
+"""``angpn reproduce``: the paper's experiments."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from angpn.cli.shared import chosen
+
+
+def reproduce(
+    suite: Annotated[
+        str,
+        typer.Option(
+            help="Studies to run, with commas: grid, depth, neighbors, alpha, beta, steps, graphfree, few, tuned."
+        ),
+    ] = "all",
+    table: Annotated[int | None, typer.Option(help="Only the grid, and of it the paper's Table 1 or 2.")] = None,
+    datasets: Annotated[str, typer.Option(help="Data sets, with commas.")] = "all",
+    rates: Annotated[
+        str, typer.Option(help="Per cent of each class that is labelled (10, 20, 30), or labels where a study counts.")
+    ] = "all",
+    methods: Annotated[str, typer.Option(help="Methods of angpn.baselines, with commas.")] = "all",
+    seeds: Annotated[int | None, typer.Option(help="Number of random splits; the grid has 5.", min=1, max=10)] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="A few small runs on bundled data: does it all work?")] = False,
+    workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.", min=1)] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of results and report; by default results.")
+    ] = None,
+) -> None:
+    """Run the paper's experiments and write the report. Stopped and started again, it goes on where it was."""
+    from angpn.baselines import METHODS
+    from angpn.datasets import SETS
+    from angpn.experiments import SMOKE, STUDIES, ResultsFile, execute
+    from angpn.experiments.results import of_runs
+    from angpn.experiments.runner import results_path
+    from angpn.experiments.studies import TABLE_1, TABLE_2
+
+    output = output or Path("results-smoke" if smoke else "results")
+    tables = {None: None, 1: TABLE_1, 2: TABLE_2}
+    if table not in tables:
+        raise typer.BadParameter(f"--table must be 1 or 2, got {table}")
+    wanted_methods = set(chosen("--methods", methods, list(METHODS)))
+    if tables[table] is not None:
+        wanted_methods &= set(tables[table] or ())
+        suite = "grid"
+    studies = [SMOKE] if smoke else [STUDIES[name] for name in chosen("--suite", suite, list(STUDIES))]
+    known = [run for study in (studies if smoke else STUDIES.values()) for run in study.runs()]
+    wanted_sets = chosen("--datasets", datasets, list(dict.fromkeys(run.dataset for run in known)))
+    wanted_rates = [int(n) for n in chosen("--rates", rates, [str(n) for n in sorted({run.rate for run in known})])]
+    runs = {
+        study.name: study.runs(datasets=wanted_sets, rates=wanted_rates, n_splits=seeds, methods=wanted_methods)
+        for study in studies
+    }
+    if not any(runs.values()):
+        raise typer.BadParameter("no run is in all of these: the studies, data sets, rates and methods asked for")
+    errors = Console(stderr=True)
+    try:
+        # Here and not in each worker: a download is made once, and its error is plain.
+        for name in dict.fromkeys(run.dataset for found in runs.values() for run in found):
+            SETS[name].load()
+        for study in studies:
+            with _StudyBar(study.name, errors) as bar:
+                execute(
+                    runs[study.name],
+                    results_path(output, study.name),
+                    workers=workers,
+                    cache_folder=output / "embeddings",
+                    others=[results_path(output, name) for name in STUDIES],
+                    on_progress=bar.update,
+                )
+        everything = {"grid": SMOKE} if smoke else STUDIES
+        records = {
+            name: of_runs(ResultsFile(results_path(output, name)).read(), study.runs())
+            for name, study in everything.items()
+        }
+        from angpn.report.experiments import write_report
+
+        with errors.status("drawing"):
+            report = write_report(records, output)
+    except KeyboardInterrupt:
+        errors.print("stopped; the same command goes on from here")
+        raise typer.Exit(130) from None
+    except (OSError, ValueError, ImportError) as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    failures = [(name, record) for name, found in records.items() for record in found if record["error"] is not None]
+    for name, record in failures[:10]:
+        reason = record["error"].strip().splitlines()[-1]
+        typer.echo(
+            f"failed: {name} {record['dataset']} {record['rate']} % {record['split']} {record['method']}: {reason}",
+            err=True,
+        )
+    typer.echo(f"report: {report}")
+    if failures:
+        typer.echo(f"{len(failures)} runs failed; the same command tries them again", err=True)
+        raise typer.Exit(1)
+
+
+class _StudyBar:
+    """How far a study is, what came last, and how long it will take."""
+
+    def __init__(self, name: str, console: Console) -> None:
+        columns = TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        self._progress = Progress(*columns, TextColumn("{task.fields[status]}"), console=console)
+        self._task = self._progress.add_task(name, total=None, status="")
+
+    def __enter__(self) -> "_StudyBar":
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._progress.stop()
+
+    def update(self, progress: Any, record: dict[str, Any] | None) -> None:
+        left = progress.seconds_left
+        status = "" if left is None or progress.done == progress.total else f"about {_duration(left)} left"
+        if progress.failed:
+            status += f"  {progress.failed} failed"
+        if record is not None and record["error"] is None:
+            about = f"{record['dataset']} {record['rate']} % {record['method']}"
+            status += f"  {about}: {record['test_accuracy']:.1f} %"
+        self._progress.update(self._task, completed=progress.done, total=progress.total, status=status)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -58,7 +58,7 @@ def test_missing_values_are_filled_only_where_asked():
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        (["1", "2", "3", "n/a"], "must hold numbers or text, got both, such as 'n/a'; .* --categorical x"),
+        (["1", "2", "3", "many"], "must hold numbers or text, got both, such as 'many'; .* --categorical x"),
         ([f"a long text {number}" for number in range(4)] * 1, None),
         ([[1], [2], [3], [4]], "must hold numbers or categories, got List"),
         ([1.0, 2.0, 3.0, float("inf")], "must hold finite numbers, got an infinite one"),

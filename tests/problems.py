@@ -34,6 +34,16 @@ def awkward_features(dtype: torch.dtype = torch.float32) -> Tensor:
     return words.to(dtype)
 
 
+def odd_rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows with empty ones, duplicates and some orthogonal to all others among them, their labels, and new rows."""
+    X = np.zeros((40, 12))
+    X[:30, :4] = np.random.default_rng(seed).normal(size=(30, 4))
+    X[20:26] = X[0]
+    X[30:34, 4:8] = np.eye(4)
+    y = np.where(np.arange(40) % 4 == 0, np.arange(40) % 3, -1)
+    return X, y, np.vstack([np.zeros(12), X[0], np.eye(12)[10], -X[1]])
+
+
 def quadratic_program(cost: np.ndarray, gamma: float) -> np.ndarray:
     """min <cost, s> + gamma |s|^2 on the simplex, by scipy's general-purpose solver."""
     size = len(cost)

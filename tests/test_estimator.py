@@ -34,6 +34,7 @@ from angpn.committee import fitting
 from angpn.container import read_contents
 from angpn.estimator import _PAPER
 from angpn.network import ANGPN
+from problems import odd_rows
 
 
 def expected_failures(estimator):
@@ -577,14 +578,7 @@ def test_permuting_rows_permutes_the_results(seed):
 @settings(max_examples=20)
 @pytest.mark.filterwarnings("ignore:.*would be labelled otherwise")
 def test_odd_rows_have_probabilities_too(seed, direction, sparse):
-    """Empty rows, duplicates, and rows orthogonal to all others."""
-    generator = np.random.default_rng(seed)
-    X = np.zeros((40, 12))
-    X[:30, :4] = generator.normal(size=(30, 4))
-    X[20:26] = X[0]
-    X[30:34, 4:8] = np.eye(4)
-    y = np.where(np.arange(40) % 4 == 0, np.arange(40) % 3, -1)
-    new = np.vstack([np.zeros(12), X[0], np.eye(12)[10], -X[1]])
+    X, y, new = odd_rows(seed)
     kind = scipy.sparse.csr_array if sparse else np.asarray
     model = quick(direction=direction, max_iter=5).fit(kind(X), y)
     for probabilities in (model.label_distributions_, model.predict_proba(kind(new))):

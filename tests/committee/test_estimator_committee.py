@@ -17,6 +17,7 @@ from angpn.committee import fitting
 from angpn.committee.calibration import Calibration
 from angpn.committee.search import REACHES
 from angpn.fitting import committee as committee_fitting
+from problems import odd_rows
 
 
 def quick(**options):
@@ -161,14 +162,7 @@ def test_sparse_rows_give_what_dense_ones_give(blobs):
     [("symmetric", scipy.sparse.csr_array), ("normalized", np.asarray)],
 )
 def test_odd_rows_have_probabilities_too(direction, kind):
-    """Empty rows, duplicates, and rows orthogonal to all others."""
-    generator = np.random.default_rng(0)
-    X = np.zeros((40, 12))
-    X[:30, :4] = generator.normal(size=(30, 4))
-    X[20:26] = X[0]
-    X[30:34, 4:8] = np.eye(4)
-    y = np.where(np.arange(40) % 4 == 0, np.arange(40) % 3, -1)
-    new = np.vstack([np.zeros(12), X[0], np.eye(12)[10], -X[1]])
+    X, y, new = odd_rows()
     mask = (y != -1) & (np.arange(40) % 8 == 0)
     model = quick(direction=direction)
     model.fit(kind(X), y, validation_mask=mask)

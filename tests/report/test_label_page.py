@@ -66,7 +66,7 @@ def test_the_headline_says_how_many_and_how_good(show):
 def test_the_headline_tells_the_kinds_of_estimate_apart(show):
     report = made_up()
     page = show(report._replace(estimate=report.estimate._replace(kind="validation")))
-    assert "told training when to stop" in page.inner_text("#headline")
+    assert "held out in turn" in page.inner_text("#headline")
     page = show(report._replace(estimate=None))
     assert "unknown" in page.inner_text("#headline")
     assert "--holdout 0.2" in page.inner_text("#headline")

@@ -24,7 +24,7 @@ DARK_PALETTE = (
 class Estimate(NamedTuple):
     """How accurate the labels are thought to be, in shares of 1."""
 
-    kind: str  # "held out" (labels hidden on purpose) or "validation" (labels that told training when to stop)
+    kind: str  # "held out" (labels hidden on purpose) or "validation" (labels held out in turn)
     accuracy: float
     low: float  # of the 95 % interval
     high: float

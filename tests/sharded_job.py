@@ -11,7 +11,7 @@ import scipy.sparse
 import torch
 import torch.distributed as dist
 
-from angpn import ANGPN, ANGPNClassifier, approximate, nearest_candidates, train
+from angpn import ANGPN, ANGPNClassifier, approximate, nearest_candidates, sharding, train
 from angpn.approximate import PartSearch
 from angpn.cli import main
 from angpn.committee import fitting as committee_search
@@ -94,6 +94,19 @@ def sparse_weights(folder):
         found[f"{name}.weight"] = network.convs[0].weight.detach().numpy()
     found["distributions"] = small_network().fit(x, y).label_distributions_
     np.savez(folder / f"sparse_weights{dist.get_rank()}.npz", **found)
+
+
+def few_rows():
+    """So few that a part of three has fewer than a list."""
+    return np.random.default_rng(2).normal(size=(60, 3)), 45
+
+
+def lists(folder):
+    """The lists of a few rows, asked for in several turns."""
+    sharding._QUERIES_AT_ONCE = 25
+    x, count = few_rows()
+    whole = share_out(len(x), count, PartSearch(x, count), 0).whole()
+    np.savez(folder / f"lists{dist.get_rank()}.npz", indices=whole.indices, distances=whole.distances)
 
 
 def many(sparse):

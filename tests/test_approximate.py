@@ -7,7 +7,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from angpn import ANGPNClassifier, approximate, estimator, nearest_candidates, pairwise_distances
-from angpn.approximate import approximate_candidates, approximate_fitted
+from angpn.approximate import PartSearch, approximate_candidates, approximate_fitted
 from angpn.fitting import neighbors
 
 pytest.importorskip("faiss")
@@ -189,3 +189,16 @@ def test_without_the_library_every_pair_is_compared_and_a_warning_says_so(many_r
 def test_a_recall_is_a_share(recall):
     with pytest.raises(ValueError, match=r"recall must lie in \(0, 1\], got"):
         ANGPNClassifier(recall=recall).fit(clusters(50), some_labels(clusters(50)))
+
+
+def test_ties_in_a_part_fall_for_each_row_anew():
+    """Else all rows would list the same few of their equals, whose labels then went everywhere."""
+    x = np.random.default_rng(0).integers(2, size=(300, 3)).astype(float)
+    search, everyone = PartSearch(x, 12, "euclidean", recall=1), range(300)
+    found = [search(part, everyone, search.groups(part, everyone)) for part in (range(150), range(150, 300))]
+    indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
+    exact = nearest_candidates(x, 12, "euclidean")
+    assert_array_equal(distances, exact.distances)
+    assert not (indices == torch.arange(300)[:, None]).any()
+    most = [int(torch.bincount(lists.flatten(), minlength=300).max()) for lists in (indices, exact.indices)]
+    assert most[0] <= most[1] + 5

@@ -101,6 +101,14 @@ def test_lists_are_those_of_one_process(weights):
         assert_allclose(found["float64.near"], hood.distances, atol=1e-12)
 
 
+def test_lists_may_be_longer_than_parts_and_take_several_turns(tmp_path):
+    x, count = job.few_rows()
+    hood = nearest_candidates(x, count)
+    for found in run("lists", tmp_path, processes=3):
+        assert_array_equal(found["indices"], hood.indices)
+        assert_allclose(found["distances"], hood.distances, atol=1e-12)
+
+
 def test_rows_are_shared_out_and_halos_are_smaller_than_the_rest(weights):
     own, all_seen = zip(*(found["float64.halo"] for found in weights), strict=True)
     assert sum(own) == 241

@@ -151,13 +151,15 @@ class PartSearch:
         """The nearest of rows ``asked`` among rows ``mine``, the row itself left out."""
         count, queries = min(self._count + 1, len(mine)), self._rows[asked.start : asked.stop]
         if self._is_exact(len(mine)):
-            part = self._rows.matrix[mine.start : mine.stop]
-            found = nearest_fitted(part, queries.matrix, count, self._rows.metric, random_state=self._seed)
+            part, seed = self._rows.matrix[mine.start : mine.stop], self._seed + asked.start
+            found = nearest_fitted(part, queries.matrix, count, self._rows.metric, random_state=seed, each_anew=True)
         else:
             looked_into = groups.numpy() if groups.shape[1] else None
             nearest = self._index_of(mine).nearest(queries, count, groups=looked_into)
             found = torch.from_numpy(nearest[0]), torch.from_numpy(nearest[1])
         numbers, distances = found[0].long() + mine.start, found[1].to(self._dtype)
+        if asked.start not in mine and count <= self._count:  # a small part, of which all may be among the nearest
+            return numbers, distances
         keep = torch.from_numpy(_others(numbers.numpy(), np.arange(asked.start, asked.stop)))
         return numbers[keep].view(len(asked), -1), distances[keep].view(len(asked), -1)
 

@@ -62,11 +62,7 @@ def nearest_candidates(
             f"n_candidates must lie between 1 and n_samples - 1 = {rows.n - 1}, got {n_candidates}; "
             "lower n_candidates or pass more data"
         )
-    generator = torch.Generator().manual_seed(int(random_state))
-
-    def shuffles(count: int) -> Tensor:
-        return torch.rand(count, rows.n, generator=generator).argsort(dim=1)
-
+    shuffles = _shuffles(rows.n, random_state)
     found = []
     for start, stop in rows.blocks():
         block = rows.distances(slice(start, stop))
@@ -132,10 +128,12 @@ def nearest_fitted(
     metric: Metric = "chord",
     *,
     random_state: int = 0,
+    each_anew: bool = False,
 ) -> tuple[Tensor, Tensor]:  # (r, m) rows of x, and their distances, nearest first
     """For each query the nearest rows of ``x``. What one query finds does not depend on the others.
 
-    Where rows tie for the last place, an order of the rows of ``x`` drawn from ``random_state`` decides.
+    Where rows tie for the last place, an order of the rows of ``x`` drawn from ``random_state`` decides; or, for lists
+    that make a graph and shall not all name the same rows, a shuffle for each query anew.
     """
     if metric == "precomputed":
         matrix = as_float_tensor(queries, "distances")
@@ -145,9 +143,9 @@ def nearest_fitted(
         rows = _Rows(x, metric, queries)
         blocks = (rows.distances(slice(start, stop)) for start, stop in rows.blocks())
         dtype = rows.dtype
-    generator = torch.Generator().manual_seed(int(random_state))
-    order = torch.randperm(x.shape[0], generator=generator)
-    found = [_nearest(block, n_candidates, lambda count: order.expand(count, -1)) for block in blocks]
+    order = torch.randperm(x.shape[0], generator=torch.Generator().manual_seed(int(random_state)))
+    shuffles = _shuffles(x.shape[0], random_state) if each_anew else lambda count: order.expand(count, -1)
+    found = [_nearest(block, n_candidates, shuffles) for block in blocks]
     indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
     return indices, distances.to(dtype)
 
@@ -162,6 +160,12 @@ def distances_from(
     distances = rows.distances(chosen)
     distances[torch.arange(len(chosen)), torch.from_numpy(chosen)] = torch.inf
     return distances.to(rows.dtype)
+
+
+def _shuffles(n: int, seed: int) -> Callable[[int], Tensor]:
+    """What gives so many orders of n columns."""
+    generator = torch.Generator().manual_seed(int(seed))
+    return lambda count: torch.rand(count, n, generator=generator).argsort(dim=1)
 
 
 def _nearest(block: Tensor, count: int, shuffles: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:

@@ -148,7 +148,7 @@ def check_graph_options(*, n_neighbors: int, beta: float, gamma: Any, rule: Any)
 
 def check_candidates(hood: Neighborhood | DenseNeighborhood, *, n_neighbors: int, gamma: Gamma, rule: Rule) -> None:
     """Enough rows, and enough candidates in each, for the k nearest and the one after them."""
-    check_n_neighbors(n_neighbors, hood.n_rows)
+    check_n_neighbors(n_neighbors, hood.total_rows)
     if isinstance(gamma, str):
         needed = n_neighbors + 1
     else:

@@ -32,11 +32,6 @@ class Part(Neighborhood):
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Part means something while a model is trained only, got a request to pickle it; see whole()")
 
-    @property
-    def total_rows(self) -> int:
-        """How many rows the data have."""
-        return self.n_rows
-
     def named(self, numbers: Tensor) -> Tensor:
         """Which rows of the data the rows with these numbers are."""
         return self.rows[numbers]

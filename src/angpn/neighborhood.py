@@ -118,6 +118,11 @@ class DenseNeighborhood(OneProcess):
         return self.distances.shape[0]
 
     @property
+    def total_rows(self) -> int:
+        """How many rows the data have."""
+        return self.n_rows
+
+    @property
     def n_candidates(self) -> int:
         """How many candidates every row has at least."""
         return int(torch.isfinite(self.distances).sum(dim=1).min())
@@ -157,6 +162,11 @@ class Neighborhood(OneProcess):
     def n_rows(self) -> int:
         """How many rows there are."""
         return self.distances.shape[0]
+
+    @property
+    def total_rows(self) -> int:
+        """How many rows the data have."""
+        return self.n_rows
 
     @property
     def n_columns(self) -> int:

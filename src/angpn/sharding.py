@@ -255,6 +255,8 @@ def share_out(n_rows: int, n_candidates: int, search: Search, seed: int) -> Shar
     Each process answers for one part of the rows; who asks keeps the nearest of all answers.
     """
     size, rank = dist.get_world_size(), dist.get_rank()
+    if n_rows < 2 * size:
+        raise ValueError(f"{size} processes need at least two rows each, got {n_rows} in all; start fewer processes")
     bounds = [n_rows * place // size for place in range(size + 1)]
     parts = [range(*pair) for pair in pairwise(bounds)]
     search.prepare(parts[rank])

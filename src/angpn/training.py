@@ -105,8 +105,7 @@ def train(
     else:
         features = sparse
     hood = as_neighborhood(distances).to(device)
-    n_rows = hood.total_rows if isinstance(hood, Part) else hood.n_rows
-    check_same_rows(features.shape[0], n_rows, "features", "distances")
+    check_same_rows(features.shape[0], hood.total_rows, "features", "distances")
     labels = _checked_labels(labels, features.shape[0], network.perceptron.out_features)
     weights = checked_weights(sample_weight, labels, dtype)
     if max_epochs < 1 or patience < 1:

@@ -55,6 +55,26 @@ def test_missing_values_are_filled_only_where_asked():
     assert_array_equal(again(encoder).transform(holes), found)
 
 
+def test_cells_that_say_they_have_no_number_are_missing_among_numbers_alone():
+    frame = polars.DataFrame(
+        {
+            "a": ["1", " n/a ", "3", "4"],
+            "b": ["x", "NA", "NA", "y"],  # a category may be named so
+            "c": ["NA", "?", "NA", "1"],
+            "d": ["07", "07", "11", "11"],  # codes are no numbers where nobody says that they are
+        }
+    )
+    with pytest.raises(ValueError, match="got 1 missing in 1 columns, the first in 'a', row 1"):
+        TableEncoder().fit(frame)
+    encoder = TableEncoder(impute=True)
+    found = encoder.fit(frame)
+    assert encoder.describe() == {"numbers": ["a"], "categories": ["b", "c", "d"]}
+    assert_allclose(found[:, 0], (np.array([1, 3, 3, 4]) - 2.75) / np.std([1, 3, 3, 4]), rtol=1e-6)
+    alone = frame[:1].with_columns(a=polars.lit("?"))  # what a column is was decided by the fit
+    assert_allclose(again(encoder).transform(alone)[0, 0], found[1, 0])
+    assert TableEncoder(categorical=["a"]).fit(frame).shape == (4, 4 + 3 + 3 + 2)
+
+
 @pytest.mark.parametrize(
     ("column", "message"),
     [

@@ -29,16 +29,6 @@ def test_a_table_gives_ids_labels_and_features(tmp_path):
     assert texts.content == ["red", "", "blue"]
 
 
-def test_cells_that_say_they_have_no_number_are_missing_among_numbers_alone(tmp_path):
-    path = write(tmp_path / "a.csv", "a,b,c,d\n1,x,NA,1\n n/a ,NA,?,-\n2.5,NA,NA,many\n?,y,NA,2\n")
-    rows = read_rows(path).content
-    assert rows["a"].to_list() == [1.0, None, 2.5, None]
-    assert rows["b"].to_list() == ["x", "NA", "NA", "y"]  # a category may be named so
-    assert rows["c"].to_list() == ["NA", "?", "NA", "NA"]
-    assert rows["d"].to_list() == ["1", "-", "many", "2"]
-    assert read_rows(path, categorical=["a"]).content["a"].to_list() == ["1", " n/a ", "2.5", "?"]
-
-
 def test_tsv_parquet_and_standard_input_read_alike(tmp_path, monkeypatch):
     frame = polars.DataFrame({"id": [1, 2], "v": [0.5, 1.5], "label": ["a", None]})
     frame.write_csv(tmp_path / "a.tsv", separator="\t")

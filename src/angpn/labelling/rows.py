@@ -21,7 +21,6 @@ Kind = Literal["images", "text", "table", "array"]
 
 TABLES = (".csv", ".tsv", ".parquet")
 _ARRAYS = (".npy", ".npz")
-_NO_VALUE = ("", "na", "n/a", "nan", "null", "none", "?", "-", ".")  # what cells without a number say
 _MATRIX_NAMES = ("X", "features", "embeddings", "data")
 
 
@@ -57,7 +56,7 @@ def read_rows(
         as_text = [name for name in (text, label_column, id_column, *categorical) if name is not None]
         frame = _read_table(path, suffix, as_text)
         frame = frame.drop(name for name in ignore if name in frame.columns)
-        return _table_rows(frame, path, text, label_column, id_column, drop, categorical)
+        return _table_rows(frame, path, text, label_column, id_column, drop)
     for option, value in columns.items():
         if value is not None:
             raise ValueError(f"{option} names a column of a table, got {path}, which is none; leave it out")
@@ -85,7 +84,6 @@ def _table_rows(
     label_column: str | None,
     id_column: str | None,
     drop: Sequence[str],
-    categorical: Sequence[str],
 ) -> Rows:
     if frame.height == 0 or frame.width == 0:
         raise ValueError(f"{path} must hold at least one row below its header, got none; name another file")
@@ -102,19 +100,7 @@ def _table_rows(
         raise ValueError(f"{path} must have a column of features, got none beside those named; drop fewer")
     if len(rest) == 1 and isinstance(frame.schema[rest[0]], polars.List | polars.Array):
         return Rows("array", ids, _vectors(frame[rest[0]], path), labels)
-    plain = [name for name in rest if name not in categorical]
-    return Rows("table", ids, frame.select(rest).with_columns(_numbers_if_any(frame[name]) for name in plain), labels)
-
-
-def _numbers_if_any(column: polars.Series) -> polars.Series:
-    """The column as it is; as numbers where all its texts are, or say that there is none, such as "NA"."""
-    if column.dtype != polars.String:
-        return column
-    texts = column.str.strip_chars()
-    numbers = texts.cast(polars.Float64, strict=False)
-    said = texts.str.to_lowercase().is_in(_NO_VALUE)
-    others = texts.is_not_null() & numbers.is_null() & ~said
-    return column if others.any() or not numbers.is_not_null().any() else numbers.fill_nan(None)
+    return Rows("table", ids, frame.select(rest), labels)
 
 
 def _vectors(column: polars.Series, path: Path) -> Any:  # (n, d)

@@ -13,6 +13,7 @@ State = tuple[dict[str, Any], dict[str, Array]]  # of an encoder: what JSON can 
 
 MISSING = "(missing)"
 _MOST_CATEGORIES = 50
+_NO_VALUE = ("", "na", "n/a", "nan", "null", "none", "?", "-", ".")  # what cells without a number say
 
 
 class TableEncoder:
@@ -27,6 +28,8 @@ class TableEncoder:
         for name in self.categorical:
             if name not in content.columns:
                 raise ValueError(f"--categorical must name columns of the table, got {name!r}; correct the name")
+        holes = [name for name in content.columns if name not in self.categorical and _has_holes(content[name])]
+        content = content.with_columns(_as_numbers(content[name]) for name in holes)
         self._check_missing(content)
         self._columns = [self._learnt(content[name]) for name in content.columns]
         return self.transform(content)
@@ -37,6 +40,8 @@ class TableEncoder:
         if absent:
             raise ValueError(f"the table must have the columns it was fitted with, got no {absent[0]!r}; add it")
         known = content.select([column["name"] for column in self._columns])
+        numbers = [column["name"] for column in self._columns if "values" not in column]
+        known = known.with_columns(_as_numbers(known[name]) for name in numbers)
         self._check_missing(known)
         return np.concatenate([self._encoded(known[column["name"]], column) for column in self._columns], axis=1)
 
@@ -122,14 +127,31 @@ class TableEncoder:
                     f"column {learnt['name']!r} has {strange} categories that the fit did not know; they count as none"
                 )
             return (np.array(values, dtype=object)[:, None] == np.array(known, dtype=object)).astype(np.float32)
-        try:
-            numbers = column.cast(polars.Float64).to_numpy()
-        except polars.exceptions.PolarsError:
-            raise ValueError(
-                f"column {learnt['name']!r} must hold numbers as it did in the fit, got {column.dtype}; correct it"
-            ) from None
+        numbers = column.to_numpy()
         filled = np.where(np.isnan(numbers), learnt["median"], numbers)
         return ((filled - learnt["mean"]) / (learnt["std"] or 1.0)).astype(np.float32)[:, None]
+
+
+def _has_holes(column: polars.Series) -> bool:
+    """Whether it holds numbers, most of its cells, and texts that say that there is none, such as "NA"."""
+    if column.dtype != polars.String:
+        return False
+    texts = column.str.strip_chars().drop_nulls()
+    numbers, said = texts.cast(polars.Float64, strict=False).is_not_null(), texts.str.to_lowercase().is_in(_NO_VALUE)
+    return bool(said.any() and (numbers | said).all() and 2 * numbers.sum() > len(texts))
+
+
+def _as_numbers(column: polars.Series) -> polars.Series:
+    """Float64, empty where a text says that there is none."""
+    if column.dtype == polars.String:
+        texts = column.str.strip_chars()
+        column = texts.set(texts.str.to_lowercase().is_in(_NO_VALUE).fill_null(False), None)
+    try:
+        return column.cast(polars.Float64)
+    except polars.exceptions.PolarsError:
+        raise ValueError(
+            f"column {column.name!r} must hold numbers as it did in the fit, got {column.dtype}; correct it"
+        ) from None
 
 
 def _missing(column: polars.Series) -> Array:  # (n,) bool

@@ -54,7 +54,7 @@ def test_sparse_rows_have_the_same_distances(metric, container):
 
 @pytest.mark.parametrize("block_bytes", [2**26, 8 * 30 * 7, 1])
 def test_the_nearest_are_the_smallest_of_the_full(monkeypatch, block_bytes):
-    monkeypatch.setattr(angpn.distances, "_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(angpn.distances, "BLOCK_BYTES", block_bytes)
     hood = nearest_candidates(ROWS, 4, "euclidean")
     full = pairwise_distances(ROWS, "euclidean").fill_diagonal_(torch.inf)
     values, indices = full.topk(4, largest=False)

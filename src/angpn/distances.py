@@ -13,7 +13,7 @@ from angpn.neighborhood import Neighborhood
 
 Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
 
-_BLOCK_BYTES = 2**26
+BLOCK_BYTES = 2**26  # of distances at once; a search takes several times that
 _ROUNDING = 1e-14
 
 
@@ -212,7 +212,7 @@ class _Rows:
             self.queries, self.query_squares = _prepared(self.queries, metric, offset)
 
     def blocks(self) -> list[tuple[int, int]]:
-        size, count = max(1, _BLOCK_BYTES // (8 * self.n)), self.queries.shape[0]
+        size, count = max(1, BLOCK_BYTES // (8 * self.n)), self.queries.shape[0]
         return [(start, min(start + size, count)) for start in range(0, count, size)]
 
     def distances(self, rows: slice | np.ndarray[Any, Any]) -> Tensor:  # (r, n)

@@ -9,13 +9,15 @@ from angpn.approximate import EXACT_ROWS
 from angpn.committee.fitting import ROWS_COMPARED
 from angpn.committee.search import MEMBERS, REACHES
 from angpn.committee.view import max_width
+from angpn.distances import BLOCK_BYTES
 from angpn.fitting.neighbors import n_candidates
 from angpn.fitting.task import Task
 from angpn.inputs import as_widths
 from angpn.memory import available_bytes, resident_bytes
 from angpn.sharding import is_first, n_processes
 
-_LIBRARIES = 4e8
+_LIBRARIES = 4.3e8
+_BLOCKS = 6  # of distances that a search holds, at most
 _WORTH_TELLING = 1e9
 _STUDENTS = 6
 
@@ -43,17 +45,20 @@ def needed_bytes(task: Task) -> int:
     rows = X.nnz * (item + 4) if sparse else X.size * item
     lists = n * m * (4 + item)
     index = 4 * n * min(X.shape[1], 256 if sparse else X.shape[1]) if n > EXACT_ROWS else 0
+    blocks = _BLOCKS * min(BLOCK_BYTES, 8 * n * n)
     both_ways = 8 * n * 3 * k  # the entries of S + S^T
     if task.model.hidden_layer_sizes is None:
         features = 4 * n * min(X.shape[1], max_width(n))
         propagated = (len(REACHES) + 1) * features
         beliefs = 4 * n * classes * (2 * MEMBERS + 2 * _STUDENTS)
         parts = n_processes() if n > ROWS_COMPARED else 1
-        total = 3 * rows + lists + max(index, propagated + 4 * both_ways + beliefs) / parts
+        training = propagated + 4 * both_ways + beliefs
+        total = 3 * rows + lists + max(index / parts + blocks, training / parts)
     else:
         widths = as_widths(task.model.hidden_layer_sizes)
         steps = task.model.num_steps or 10
         graphs = (len(widths) - 1) * steps * (lists + both_ways) + lists
         working = lists + graphs + 6 * n * item * int(np.sum(widths))
-        total = 3 * rows + max(index + lists, working) / n_processes()
+        parts = n_processes()
+        total = 3 * rows + max((index + lists) / parts + blocks, working / parts)
     return int(_LIBRARIES + total)

@@ -10,6 +10,7 @@ from torch.testing import assert_close
 from angpn import nearest_candidates
 from angpn.committee.members import GraphOptions, Mixing, learnt_graph
 from angpn.committee.spread import Spread
+from angpn.committee.spread import settled as labels_settled
 
 ROWS, CODES = np.array([0, 3, 4, 9]), np.array([0, 1, 1, 2])
 
@@ -28,8 +29,8 @@ def ring(n):
     return scipy.sparse.csr_array((np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), -1, axis=1)) / 2)
 
 
-def spread(graph, *arguments):
-    return Spread.of(Mixing(graph, "normalized"), *arguments)
+def spread(graph, rows, codes, weights, alpha, n_classes):
+    return Spread.of(Mixing(graph, "normalized"), rows, codes, weights, [alpha], n_classes)[0]
 
 
 def settled(graph, sources, alpha):
@@ -40,15 +41,37 @@ def settled(graph, sources, alpha):
 
 
 @pytest.mark.parametrize(
-    ("alpha", "tolerance", "weights"),
-    [(0.5, 1e-3, None), (0.9, 2e-3, np.array([1.0, 3.0, 1.0, 0.2])), (0.99, 2e-2, None)],
+    ("alpha", "weights"),
+    [(0.01, None), (0.5, None), (0.9, np.array([1.0, 3.0, 1.0, 0.2])), (0.99, None), (0.999, None)],
 )
-def test_labels_settle_at_the_closed_form_up_to_scale(graph, alpha, tolerance, weights):
+def test_labels_settle_at_the_closed_form_up_to_scale(graph, alpha, weights):
     sources = np.zeros((20, 3))
     sources[ROWS, CODES] = 1 if weights is None else weights
     expected = settled(graph, sources / sources.sum(axis=0), alpha)
     found = spread(graph, ROWS, CODES, weights, alpha, 3).scores.numpy()
-    assert_allclose(found / found.max(), expected / expected.max(), atol=tolerance)
+    assert_allclose(found / found.max(), expected / expected.max(), atol=1e-4)
+
+
+def test_several_alphas_at_once_are_each_as_if_alone(graph):
+    sources = torch.eye(20)[:, :3]
+    mixing, alphas = Mixing(graph, "normalized"), [0.97, 0.5, 0.9]
+    expected = [settled(graph, sources.numpy(), alpha) for alpha in alphas]
+    found = labels_settled(sources, mixing, alphas)
+    assert len(found) == 3
+    for of_alpha, truth in zip(found, expected, strict=True):
+        assert_allclose(of_alpha, truth, atol=1e-4)
+    assert labels_settled(sources, mixing, []) == []
+
+
+def test_no_more_products_than_the_farthest_reach_needs(graph):
+    mixing, counts = Mixing(graph, "normalized"), []
+
+    def counted(features):
+        counts.append(1)
+        return mixing(features)
+
+    labels_settled(torch.eye(20)[:, :3], counted, [0.9, 0.97])
+    assert len(counts) == 46
 
 
 def test_each_class_sends_out_equally_much_whatever_its_number_of_labels():

@@ -186,17 +186,15 @@ class Rounds:
         self, settings: Sequence[Setting | SpreadSetting], pupils: Sequence[tuple[_Seen, _Lesson]]
     ) -> list[list[Readout | Spread]]:
         """For each pupil members with these settings, who learnt from its lesson."""
-        n_classes = self._problem.n_classes
         readouts = iter(self._readouts([setting for setting in settings if isinstance(setting, Setting)], pupils))
-        return [
-            [
-                Spread.of(seen.mixing, *lesson, setting.alpha, n_classes)
-                if isinstance(setting, SpreadSetting)
-                else next(readouts)
-                for setting in settings
-            ]
-            for seen, lesson in pupils
-        ]
+        alphas = [setting.alpha for setting in settings if isinstance(setting, SpreadSetting)]
+        members: list[list[Readout | Spread]] = []
+        for seen, lesson in pupils:
+            spreads = iter(Spread.of(seen.mixing, *lesson, alphas, self._problem.n_classes))
+            members.append(
+                [next(spreads) if isinstance(setting, SpreadSetting) else next(readouts) for setting in settings]
+            )
+        return members
 
     def _readouts(self, settings: Sequence[Setting], pupils: Sequence[tuple[_Seen, _Lesson]]) -> list[Readout]:
         """One pupil's after the other's, in the order of the settings."""

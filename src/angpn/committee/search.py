@@ -156,7 +156,7 @@ class Judge:
         codes = self._codes[fold.training]
         weights = None if self._weights is None else self._weights[fold.training]
         if isinstance(setting, SpreadSetting):
-            spread = Spread.of(self._mixing, fold.training, codes, weights, setting.alpha, self._n_classes)
+            spread = Spread.of(self._mixing, fold.training, codes, weights, [setting.alpha], self._n_classes)[0]
             return spread.log_probabilities()[fold.held]
         inputs = self._readout_inputs(setting)
         training, held = (torch.from_numpy(np.searchsorted(self._seen, rows)) for rows in fold)

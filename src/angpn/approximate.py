@@ -33,6 +33,8 @@ EXACT_PAIRS = EXACT_ROWS**2
 SAMPLE = 500  # rows that are also searched exactly
 _ROWS_AT_ONCE = 2**14
 _FOR_CENTRE = 40  # rows that a centre is learnt from
+_LEARNT_IN = 5  # steps of k-means; more take longer and find hardly better groups
+_SAMPLE_OF_PART = 100  # at least, of rows that a process tunes its index by
 _WIDTH = 256  # sparse rows are looked up by so many main directions
 _BEYOND = 4  # and so many times as many as asked for; the nearest by true distance are kept
 _ROWS_FOR_BASIS = 20_000
@@ -177,9 +179,10 @@ class PartSearch:
         if self._index is None:
             generator, part = np.random.default_rng(self._seed), self._rows[mine.start : mine.stop]
             self._index = _Index(part, generator, among=self._rows)
-            # Of the nearest of all rows a part has its share.
-            share = max(1, self._count * len(mine) // len(self._rows))
-            self._index.tune(np.sort(generator.permutation(len(mine))[:SAMPLE]), share, self._target)
+            # Of the nearest of all rows a part has its share, and of the rows to tune by.
+            share, size = (number * len(mine) // len(self._rows) for number in (self._count, SAMPLE))
+            sample = np.sort(generator.permutation(len(mine))[: max(_SAMPLE_OF_PART, size)])
+            self._index.tune(sample, max(1, share), self._target)
         return self._index
 
 
@@ -273,6 +276,7 @@ class _Index:
         measure = faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else faiss.METRIC_L2
         self._index = faiss.index_factory(first.shape[1], f"IVF{self._n_groups},Flat", measure)
         self._index.cp.seed, self._index.cp.min_points_per_centroid = int(generator.integers(2**31)), 1
+        self._index.cp.niter = _LEARNT_IN
         self._index.train(first)
         order = generator.permutation(len(rows))
         for block in _blocks(len(rows)):

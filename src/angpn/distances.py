@@ -13,7 +13,7 @@ from angpn.neighborhood import Neighborhood
 
 Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
 
-BLOCK_BYTES = 2**26  # of distances at once; a search takes several times that
+BLOCK_BYTES = 2**24  # of distances at once, which stay in the cache; a search takes several times that
 _ROUNDING = 1e-14
 
 

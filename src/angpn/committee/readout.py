@@ -14,7 +14,7 @@ from angpn.neighborhood import ALL_ROWS, OneProcess
 
 Array = np.ndarray[Any, Any]
 
-_ROWS_AT_ONCE = 2**14
+_ROWS_AT_ONCE = 2**12  # so that what is near which centre stays in the cache
 _MAX_ITER = 100
 _TOL = 1e-3
 RULED_OUT = -50.0
@@ -40,7 +40,11 @@ class Radial:
 
     def __call__(self, features: Tensor) -> Tensor:  # (n, r)
         """The features of some rows."""
-        return torch.exp(-self.rate * _squares(features, self.centers)) @ self.whitening
+        return self.nearness(features) @ self.whitening
+
+    def nearness(self, features: Tensor) -> Tensor:  # (n, m)
+        """Of some rows to each centre, from 0 to 1."""
+        return _squares(features, self.centers).mul_(-self.rate).exp_()
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,11 @@ class Readout:
     def __call__(self, features: Tensor) -> Tensor:  # (n, c)
         """The log-probability of each class for each row of propagated features."""
         parts = (self.scale * part for part in features.split(_ROWS_AT_ONCE))
-        return torch.cat(
-            [log_probabilities(part if self.radial is None else self.radial(part), *self.linear) for part in parts]
-        )
-
-    @property
-    def linear(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias."""
-        return self.weight, self.bias
+        if self.radial is None:
+            return torch.cat([log_probabilities(part, self.weight, self.bias) for part in parts])
+        # Fifty times less work than to whiten the rows: the weights on the centres themselves.
+        weight = (self.radial.whitening.double() @ self.weight.double()).float()
+        return torch.cat([log_probabilities(self.radial.nearness(part), weight, self.bias) for part in parts])
 
 
 def scale_of(features: Tensor, rows: OneProcess = ALL_ROWS) -> float:

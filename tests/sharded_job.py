@@ -116,6 +116,13 @@ def many(sparse):
     return scipy.sparse.csr_array(np.maximum(x - 1, 0)) if sparse else x.astype(np.float32)
 
 
+def mostly_equal():
+    """Rows of which most are in one group, so that a process may have none to answer for."""
+    x = many(sparse=False)
+    x[200:] = x[0]
+    return x
+
+
 def indexed(folder):
     """Neighbours by an index that is shared out, with the recall that was measured."""
     approximate.EXACT_ROWS = 100
@@ -127,6 +134,9 @@ def indexed(folder):
         whole = shard.whole()
         found |= {f"{kind}.lists": whole.indices.numpy(), f"{kind}.near": whole.distances.numpy()}
         found[f"{kind}.recall"] = np.array(search.recall(shard.rows.numpy(), shard.distances.numpy(), 300))
+    x = mostly_equal()
+    whole = share_out(len(x), M, PartSearch(x, M, "euclidean"), 0).whole()
+    found |= {"equal.lists": whole.indices.numpy(), "equal.near": whole.distances.numpy()}
     np.savez(folder / f"indexed{dist.get_rank()}.npz", **found)
 
 

@@ -66,7 +66,7 @@ def test_a_lower_recall_looks_into_fewer_groups(monkeypatch):
     for recall in (0.5, 0.99):
 
         def watched(self, *arguments, recall=recall):
-            groups[recall] = self._index.nprobe
+            groups[recall] = self.looked_into
             return search(self, *arguments)
 
         monkeypatch.setattr(approximate._Index, "nearest", watched)
@@ -194,8 +194,8 @@ def test_a_recall_is_a_share(recall):
 def test_ties_in_a_part_fall_for_each_row_anew():
     """Else all rows would list the same few of their equals, whose labels then went everywhere."""
     x = np.random.default_rng(0).integers(2, size=(300, 3)).astype(float)
-    search, everyone = PartSearch(x, 12, "euclidean", recall=1), range(300)
-    found = [search(part, everyone, search.groups(part, everyone)) for part in (range(150), range(150, 300))]
+    search = PartSearch(x, 12, "euclidean", recall=1)
+    found = [search(part, search.groups(part, 1)) for part in torch.arange(300).chunk(2)]
     indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
     exact = nearest_candidates(x, 12, "euclidean")
     assert_array_equal(distances, exact.distances)

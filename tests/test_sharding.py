@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import normalize
 
 from angpn import ANGPNClassifier, nearest_candidates
+from angpn.approximate import approximate_candidates
 from angpn.propagation import Direction
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -55,7 +56,7 @@ def weights(tmp_path_factory):
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory):
     pytest.importorskip("faiss")
-    return run("indexed", tmp_path_factory.mktemp("indexed"))
+    return run("indexed", tmp_path_factory.mktemp("indexed"), processes=3)
 
 
 @pytest.mark.parametrize("name", [name for name, _ in job.variants()])
@@ -130,6 +131,24 @@ def test_an_index_that_is_shared_out_finds_the_nearest(indexed, sparse):
         pairs = unit[rows] - unit[lists.ravel()]
         lengths = np.sqrt((pairs * pairs).sum(axis=1))
         assert_allclose(near.ravel(), lengths, atol=1e-5)
+
+
+def test_an_index_that_is_shared_out_finds_what_that_of_one_process_does(indexed):
+    one = approximate_candidates(job.many(sparse=False), job.M)
+    for found in indexed:
+        assert_array_equal(found["False.lists"], one.hood.indices)
+        assert_array_equal(found["False.near"], one.hood.distances)
+
+
+def test_an_index_may_be_shared_out_where_most_rows_are_equal(indexed):
+    x = job.mostly_equal()
+    rows = np.arange(len(x))[:, None]
+    for found in indexed:
+        lists, near = found["equal.lists"], found["equal.near"]
+        assert (lists != rows).all()
+        assert all(len(np.unique(numbers)) == job.M for numbers in lists)
+        assert_allclose(near, np.linalg.norm(x[lists] - x[rows], axis=2), atol=1e-4)
+        assert not near[200:].any()
 
 
 @pytest.mark.filterwarnings("ignore:no training label for class")

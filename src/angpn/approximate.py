@@ -23,10 +23,12 @@ from angpn.checks import warn
 from angpn.distances import Metric, nearest_fitted
 from angpn.kernels.rows import sparse_product_rows, squared_distance_rows
 from angpn.kernels.threads import over_rows
+from angpn.locality import NEAREST, locality_order
 from angpn.neighborhood import Neighborhood
 from angpn.optional import require
 
 Array = np.ndarray[Any, Any]
+Joined = Callable[[Tensor], Tensor]  # the tables of all processes side by side
 
 EXACT_ROWS = 20_000  # up to so many rows comparing every pair takes seconds
 EXACT_PAIRS = EXACT_ROWS**2
@@ -34,7 +36,6 @@ SAMPLE = 500  # rows that are also searched exactly
 _ROWS_AT_ONCE = 2**14
 _FOR_CENTRE = 40  # rows that a centre is learnt from
 _LEARNT_IN = 5  # steps of k-means; more take longer and find hardly better groups
-_SAMPLE_OF_PART = 100  # at least, of rows that a process tunes its index by
 _WIDTH = 256  # sparse rows are looked up by so many main directions
 _BEYOND = 4  # and so many times as many as asked for; the nearest by true distance are kept
 _ROWS_FOR_BASIS = 20_000
@@ -76,7 +77,8 @@ def approximate_candidates(
     """
     generator, rows = np.random.default_rng(random_state), _Rows(x, metric)
     index = _Index(rows, generator)
-    sample = generator.permutation(len(rows))[: 2 * SAMPLE]
+    index.add(np.arange(len(rows)))
+    sample = _sample(generator, len(rows))
     index.tune(np.sort(sample[::2]), n_candidates, recall)
     indices, distances = np.empty((len(rows), n_candidates), np.int32), np.empty((len(rows), n_candidates), x.dtype)
     for block in _blocks(len(rows)):
@@ -111,7 +113,8 @@ def approximate_fitted(
     """For each query about the nearest rows of ``x``. What one query finds does not depend on the others."""
     generator, rows = np.random.default_rng(random_state), _Rows(x, metric)
     index = _Index(rows, generator)
-    index.tune(np.sort(generator.permutation(len(rows))[:SAMPLE]), n_candidates, recall)
+    index.add(np.arange(len(rows)))
+    index.tune(np.sort(_sample(generator, len(rows))[::2]), n_candidates, recall)
     asked = _Rows(queries, metric)
     found = [index.nearest(asked[block], n_candidates) for block in _blocks(len(asked))]
     indices, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -121,8 +124,9 @@ def approximate_fitted(
 class PartSearch:
     """What one of several processes can say of the nearest rows, for :func:`angpn.sharding.share_out`.
 
-    It answers for its own part of the rows of ``x``, exactly where that is small. Else all have the same centres, each
-    with its own rows in the groups around them, and who asks says which groups to look into.
+    Where rows are few, each answers for a part of them, exactly. Else all have the same centres, each has the rows of
+    some groups, next to each other, and who asks looks up which groups a row must be compared with. Together they find
+    what one index of all rows would.
     """
 
     def __init__(
@@ -135,35 +139,61 @@ class PartSearch:
         random_state: int = 0,
     ) -> None:
         self._rows, self._count, self._target, self._seed = _Rows(x, metric), n_candidates, recall, random_state
-        self._dtype = torch.from_numpy(np.empty(0, x.dtype)).dtype
+        self.dtype = torch.from_numpy(np.empty(0, x.dtype)).dtype
+        self._mine = np.arange(len(self._rows))
         self._index: _Index | None = None
 
-    def prepare(self, mine: range) -> None:
-        """Make the index, where there is to be one."""
-        if not self._is_exact(len(mine)):
-            self._index_of(mine)
+    def deal(self, rank: int, size: int, joined: Joined) -> Tensor:  # (r,)
+        """The rows that the process of this rank answers for, and asks about."""
+        n = len(self._rows)
+        bounds = [n * place // size for place in range(size + 1)]
+        self._mine, self._n_parts = np.arange(bounds[rank], bounds[rank + 1]), size
+        if not self._is_exact(-(-n // size)):
+            generator = np.random.default_rng(self._seed)
+            self._index = _Index(self._rows, generator)
+            blocks = (self._mine[block] for block in _blocks(len(self._mine)))
+            nearest = np.concatenate([self._index.groups(self._rows[rows], 1) for rows in blocks])
+            group_of = joined(torch.from_numpy(nearest.T.copy()))[0].numpy()  # for all rows
+            self._owner_of = self._index.dealt(group_of, size)
+            self._mine = np.flatnonzero(self._owner_of[group_of] == rank)
+            self._index.add(self._mine)
+            self._index.tune(np.sort(_sample(generator, n)[::2]), self._count, self._target, joined)
+        return torch.from_numpy(self._mine)
 
-    def groups(self, asked: range, mine: range) -> Tensor:  # (r, g), or (r, 0) where every pair is compared
-        """Where the nearest of rows ``asked`` are, by what is known of rows ``mine``."""
-        if self._is_exact(len(mine)):
-            return torch.empty(len(asked), 0, dtype=torch.int32)
-        return torch.from_numpy(self._index_of(mine).groups(self._rows[asked.start : asked.stop]))
+    def groups(self, rows: Tensor, times: int) -> Tensor:  # (r, g), or (r, 0) where every pair is compared
+        """Those to look into for these rows, so many times as many as it takes on the whole."""
+        if self._index is None:
+            return torch.empty(len(rows), 0, dtype=torch.int32)
+        return torch.from_numpy(self._index.groups(self._rows[rows.numpy()], times * self._index.looked_into))
 
-    def __call__(self, asked: range, mine: range, groups: Tensor) -> tuple[Tensor, Tensor]:  # (r, m) numbers, distances
-        """The nearest of rows ``asked`` among rows ``mine``, the row itself left out."""
-        count, queries = min(self._count + 1, len(mine)), self._rows[asked.start : asked.stop]
-        if self._is_exact(len(mine)):
-            part, seed = self._rows.matrix[mine.start : mine.stop], self._seed + asked.start
-            found = nearest_fitted(part, queries.matrix, count, self._rows.metric, random_state=seed, each_anew=True)
+    def owners(self, groups: Tensor) -> Tensor:  # (r, processes) bool
+        """Which processes must be asked."""
+        asked = torch.zeros(len(groups), self._n_parts, dtype=torch.bool)
+        if self._index is None:
+            return ~asked
+        return asked.scatter_(1, torch.from_numpy(self._owner_of)[groups.long()], True)
+
+    def __call__(self, rows: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:  # (r, m) numbers, distances
+        """The nearest of these rows among those that this process answers for, -1 and infinity where there are fewer.
+
+        The row itself is left out.
+        """
+        own, mine = rows.numpy(), self._mine
+        if not len(own) or not len(mine):
+            found = np.full((len(own), self._count), -1), np.full((len(own), self._count), np.inf)
+        elif self._index is not None:
+            found = self._index.within(self._rows[own], groups.numpy(), self._count, own)
         else:
-            looked_into = groups.numpy() if groups.shape[1] else None
-            nearest = self._index_of(mine).nearest(queries, count, groups=looked_into)
-            found = torch.from_numpy(nearest[0]), torch.from_numpy(nearest[1])
-        numbers, distances = found[0].long() + mine.start, found[1].to(self._dtype)
-        if asked.start not in mine and count <= self._count:  # a small part, of which all may be among the nearest
-            return numbers, distances
-        keep = torch.from_numpy(_others(numbers.numpy(), np.arange(asked.start, asked.stop)))
-        return numbers[keep].view(len(asked), -1), distances[keep].view(len(asked), -1)
+            numbers, distances = nearest_fitted(
+                self._rows.matrix[mine[0] : mine[-1] + 1],
+                self._rows.matrix[own],
+                min(self._count + 1, len(mine)),
+                self._rows.metric,
+                random_state=self._seed + int(own[0]),
+                each_anew=True,
+            )
+            found = _others(mine[0] + numbers.numpy(), distances.numpy(), own, self._count)
+        return torch.from_numpy(found[0]).int(), torch.from_numpy(found[1]).to(self.dtype)
 
     def recall(self, rows: Array, distances: Array, size: int) -> float:
         """The share of the nearest that lists of these rows hold, on a sample of them."""
@@ -174,16 +204,6 @@ class PartSearch:
 
     def _is_exact(self, n_rows: int) -> bool:
         return n_rows <= EXACT_ROWS or self._target == 1 or not has_index(n_rows)
-
-    def _index_of(self, mine: range) -> "_Index":
-        if self._index is None:
-            generator, part = np.random.default_rng(self._seed), self._rows[mine.start : mine.stop]
-            self._index = _Index(part, generator, among=self._rows)
-            # Of the nearest of all rows a part has its share, and of the rows to tune by.
-            share, size = (number * len(mine) // len(self._rows) for number in (self._count, SAMPLE))
-            sample = np.sort(generator.permutation(len(mine))[: max(_SAMPLE_OF_PART, size)])
-            self._index.tune(sample, max(1, share), self._target)
-        return self._index
 
 
 class _Rows:
@@ -259,80 +279,103 @@ class _Rows:
 
 
 class _Index:
-    """An inverted index over rows."""
+    """An inverted index over some of the rows, by centres of them all."""
 
-    def __init__(self, rows: _Rows, generator: np.random.Generator, among: _Rows | None = None) -> None:
-        """Of ``rows``, grouped as suits them, or all rows that they are ``among``."""
+    def __init__(self, rows: _Rows, generator: np.random.Generator) -> None:
+        """Learn the centres; no row is in it yet."""
         faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
         faiss.omp_set_num_threads(torch.get_num_threads())
-        everything = rows if among is None else among
-        n, self._rows, self._basis = len(everything), rows, None
+        n, self._rows, self._basis = len(rows), rows, None
         if rows.is_sparse:
-            some = everything[np.sort(generator.permutation(n)[:_ROWS_FOR_BASIS])].scaled()
+            some = rows[np.sort(generator.permutation(n)[:_ROWS_FOR_BASIS])].scaled()
             width, seed = min(_WIDTH, min(some.shape)), int(generator.integers(2**31))
             self._basis = randomized_svd(some, width, random_state=seed)[2].T
         self._n_groups = max(1, min(int(4 * np.sqrt(n)), n // _FOR_CENTRE))
-        first = self._points(everything[np.sort(generator.permutation(n)[: _FOR_CENTRE * self._n_groups])])
+        first = self._points(rows[np.sort(generator.permutation(n)[: _FOR_CENTRE * self._n_groups])])
         measure = faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else faiss.METRIC_L2
         self._index = faiss.index_factory(first.shape[1], f"IVF{self._n_groups},Flat", measure)
         self._index.cp.seed, self._index.cp.min_points_per_centroid = int(generator.integers(2**31)), 1
         self._index.cp.niter = _LEARNT_IN
         self._index.train(first)
-        order = generator.permutation(len(rows))
-        for block in _blocks(len(rows)):
-            self._index.add_with_ids(self._points(rows[order[block]]), order[block])
+        self._order = generator.permutation(n)  # in which rows enter: among equals the first are found
+        self._members = np.empty(0, np.int64)
+        self.looked_into = self._n_groups  # groups, for a row
 
-    def tune(self, sample: Array, count: int, recall: float) -> None:
+    def add(self, members: Array) -> None:
+        """Take in the rows with these numbers, which are in order."""
+        self._members = members
+        is_member = np.zeros(len(self._rows), dtype=bool)
+        is_member[members] = True
+        order = self._order[is_member[self._order]]
+        for block in _blocks(len(order)):
+            self._index.add_with_ids(self._points(self._rows[order[block]]), order[block])
+
+    def dealt(self, group_of: Array, size: int) -> Array:  # (n_groups,) whose each group is
+        """Groups shared out so that all have about as many rows, ``group_of`` each, and groups that are near go
+        together: then most rows need not be looked for in more than one part.
+        """
+        centres = self._index.quantizer.reconstruct_n(0, self._n_groups)
+        near = self._index.quantizer.search(centres, min(self._n_groups, NEAREST + 1))[1]
+        order = locality_order(torch.from_numpy(near)).numpy()
+        counts = np.bincount(group_of, minlength=self._n_groups)[order]
+        middles = np.cumsum(counts) - counts / 2
+        owners = np.empty(self._n_groups, np.int64)
+        owners[order] = np.minimum(middles * size / len(self._rows), size - 1).astype(np.int64)
+        return owners
+
+    def tune(self, sample: Array, count: int, recall: float, joined: Joined = lambda table: table) -> None:
         """Look into as many groups as this recall takes, or this share of what looking into all would find.
 
-        By main directions alone even that may miss many of the nearest, and no number of groups would do.
+        By main directions alone even that may miss many of the nearest, and no number of groups would do. ``joined``
+        puts what several indexes find side by side.
         """
-        true = _exact(self._rows, sample, count)
+        queries = self._rows[sample]
+
+        def nearest(distances: Array) -> Array:  # (r, count)
+            return np.sort(joined(torch.from_numpy(distances)).numpy(), axis=1)[:, :count]
+
+        def found(n_groups: int) -> float:
+            table = self.within(queries, self.groups(queries, n_groups), count, sample)[1]
+            return _recall(nearest(table), true)
+
+        true = nearest(_exact(self._rows, sample, count, self._members))
         if self._basis is not None:
-            self._index.nprobe = self._n_groups
-            recall *= _recall(self.nearest(self._rows[sample], count, sample)[1], true)
+            recall *= found(self._n_groups)
         groups = 1
-        while groups < self._n_groups:
-            self._index.nprobe = groups
-            if _recall(self.nearest(self._rows[sample], count, sample)[1], true) >= recall:
-                break
+        while groups < self._n_groups and found(groups) < recall:
             groups = min(self._n_groups, max(groups + 1, int(1.5 * groups)))
-        self._index.nprobe = groups
+        self.looked_into = groups
 
-    def groups(self, queries: _Rows) -> Array:  # (r, g) int32
-        """The groups to look into for each query."""
-        return self._index.quantizer.search(self._points(queries), self._index.nprobe)[1].astype(np.int32)
+    def groups(self, queries: _Rows, n_groups: int) -> Array:  # (r, g) int32
+        """The groups to look into for each query, nearest first."""
+        return self._index.quantizer.search(self._points(queries), min(n_groups, self._n_groups))[1].astype(np.int32)
 
-    def nearest(
-        self, queries: _Rows, count: int, own: Array | None = None, groups: Array | None = None
-    ) -> tuple[Array, Array]:
-        """Rows and distances, nearest first. Where a query is a row, ``own`` says which, and that one is left out.
+    def within(
+        self, queries: _Rows, groups: Array, count: int, own: Array | None = None
+    ) -> tuple[Array, Array]:  # (r, count) each
+        """The nearest rows in these groups and their distances, nearest first; -1 and infinity where there are fewer.
 
-        ``groups`` are those to look into, where they are known.
+        Where a query is a row, ``own`` says which, and that one is left out.
         """
-        points = self._points(queries)
-        wanted = min(len(self._rows) - (own is not None), count * (1 if self._basis is None else _BEYOND))
-        found = np.empty((len(queries), wanted), np.int32)
-        left, n_groups = np.arange(len(queries)), self._index.nprobe
-        while len(left):  # once, unless the groups looked into were too small
-            some = self._search(points[left], wanted + (own is not None), groups)
-            groups = None
-            some = some if own is None else some[_others(some, own[left])].reshape(len(left), -1)
-            full = some[:, -1] >= 0
-            found[left[full]] = some[full]
-            left = left[~full]
-            self._index.nprobe = min(self._n_groups, 4 * self._index.nprobe)
-        self._index.nprobe = n_groups
-        distances = queries.distances_on(found, self._rows)
-        order = np.argsort(distances, axis=1, kind="stable")[:, :count]
-        return np.take_along_axis(found, order, axis=1), np.take_along_axis(distances, order, axis=1)
-
-    def _search(self, points: Array, count: int, groups: Array | None) -> Array:  # (r, count), -1 where there are fewer
-        if groups is None:
-            return self._index.search(points, count)[1]
+        wanted = 1 + count * (1 if self._basis is None else _BEYOND)
         self._index.nprobe = groups.shape[1]
-        assigned = groups.astype(np.int64)
-        return self._index.search_preassigned(points, count, assigned, np.zeros(assigned.shape, np.float32))[1]
+        assigned, centred = groups.astype(np.int64), np.zeros(groups.shape, np.float32)
+        numbers = self._index.search_preassigned(self._points(queries), wanted, assigned, centred)[1].astype(np.int32)
+        distances = queries.distances_on(np.maximum(numbers, 0), self._rows)
+        distances[numbers < 0] = np.inf
+        return _others(numbers, distances, own, count)
+
+    def nearest(self, queries: _Rows, count: int, own: Array | None = None) -> tuple[Array, Array]:  # (r, count) each
+        """As many rows as are asked for and their distances, nearest first; see :meth:`within`."""
+        numbers, distances = np.empty((len(queries), count), np.int32), np.empty((len(queries), count))
+        left, n_groups = np.arange(len(queries)), self.looked_into
+        while len(left):  # once, unless the groups looked into were too small
+            some = queries[left]
+            found = self.within(some, self.groups(some, n_groups), count, None if own is None else own[left])
+            numbers[left], distances[left] = found
+            left = left[numbers[left, -1] < 0]
+            n_groups *= 4
+        return numbers, distances
 
     def _points(self, rows: _Rows) -> Array:
         """What the index is told of rows."""
@@ -340,22 +383,36 @@ class _Index:
         return np.ascontiguousarray(scaled if self._basis is None else scaled @ self._basis, np.float32)
 
 
-def _exact(rows: _Rows, chosen: Array, count: int) -> Array:  # (r, count)
-    """The true distances of some rows to those nearest to them."""
-    queries, nearest = rows[chosen], []
-    for block in _blocks(len(rows)):
-        found = torch.from_numpy(queries.distances_to(rows[block]))
-        here = np.flatnonzero((chosen >= block.start) & (chosen < block.stop))
-        found[here, chosen[here] - block.start] = torch.inf
+def _sample(generator: np.random.Generator, n: int) -> Array:
+    """Rows that are also searched exactly: every other one to tune by, the rest to judge by."""
+    return generator.permutation(n)[: 2 * SAMPLE]
+
+
+def _exact(rows: _Rows, chosen: Array, count: int, members: Array | None = None) -> Array:  # (r, count at most)
+    """The true distances of some rows to those nearest to them, among all or among ``members``, which are in order."""
+    members = np.arange(len(rows)) if members is None else members
+    queries, nearest = rows[chosen], [torch.empty(len(chosen), 0, dtype=torch.float64)]
+    for block in _blocks(len(members)):
+        some = members[block]
+        found = torch.from_numpy(queries.distances_to(rows[some]))
+        here = np.flatnonzero(np.isin(chosen, some))
+        found[here, np.searchsorted(some, chosen[here])] = torch.inf
         nearest.append(found.topk(min(count, found.shape[1]), largest=False)[0])
-    return torch.cat(nearest, dim=1).topk(count, largest=False)[0].numpy()
+    joined = torch.cat(nearest, dim=1)
+    return joined.topk(min(count, joined.shape[1]), largest=False)[0].numpy()
 
 
-def _others(found: Array, own: Array) -> Array:  # (r, m) bool, False once in each row
-    """All but the row itself; all but the last, where the row is not there (many equal ones have crowded it out)."""
-    keep = found != own[:, None]
-    keep[keep.all(axis=1), -1] = False
-    return keep
+def _others(
+    numbers: Array, distances: Array, own: Array | None, count: int
+) -> tuple[Array, Array]:  # (r, count) each, nearest first
+    """So many of these rows without the row itself; -1 and infinity where there are fewer."""
+    if own is not None:
+        itself = numbers == own[:, None]
+        numbers, distances = np.where(itself, -1, numbers), np.where(itself, np.inf, distances)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :count]
+    missing = (0, 0), (0, count - order.shape[1])
+    numbers, distances = (np.take_along_axis(table, order, axis=1) for table in (numbers, distances))
+    return np.pad(numbers, missing, constant_values=-1), np.pad(distances, missing, constant_values=np.inf)
 
 
 def _recall(distances: Array, true: Array) -> float:

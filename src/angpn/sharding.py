@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from importlib import import_module
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,16 +34,24 @@ Deal = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they
 
 
 class Search(Protocol):
-    """How one process finds the nearest of rows ``asked`` among rows ``mine``."""
+    """How processes find the nearest rows together, each among the rows that it answers for."""
 
-    def prepare(self, mine: range) -> None:
-        """What takes long and is done once, so that nobody waits for it later."""
+    dtype: torch.dtype  # of distances
 
-    def groups(self, asked: range, mine: range) -> Tensor:  # (r, g)
-        """What whoever asks tells the others to help them."""
+    def deal(self, rank: int, size: int, joined: Callable[[Tensor], Tensor]) -> Tensor:  # (r,)
+        """The rows that the process of this rank answers for, and asks about.
 
-    def __call__(self, asked: range, mine: range, groups: Tensor) -> tuple[Tensor, Tensor]:  # (r, c) each
-        """The numbers of the nearest, for each row as many, and their distances."""
+        What takes long and is done once is done here; ``joined`` puts the tables of all processes side by side.
+        """
+
+    def groups(self, rows: Tensor, times: int) -> Tensor:  # (r, g)
+        """Where to look for the nearest of these rows; ``times`` is more than 1 where too few were found."""
+
+    def owners(self, groups: Tensor) -> Tensor:  # (r, processes) bool
+        """Which processes must be asked."""
+
+    def __call__(self, rows: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:  # (r, c) each
+        """The numbers of the nearest, and their distances; -1 and infinity where there are fewer."""
 
 
 def join() -> bool:
@@ -250,23 +257,20 @@ class Shard(Part):
 
 
 def share_out(n_rows: int, n_candidates: int, search: Search, seed: int) -> Shard:
-    """Find the candidates of all rows together, and deal the rows out.
-
-    Each process answers for one part of the rows; who asks keeps the nearest of all answers.
-    """
+    """Find the candidates of all rows together, and deal the rows out."""
     size, rank = dist.get_world_size(), dist.get_rank()
     if n_rows < 2 * size:
         raise ValueError(f"{size} processes need at least two rows each, got {n_rows} in all; start fewer processes")
-    bounds = [n_rows * place // size for place in range(size + 1)]
-    parts = [range(*pair) for pair in pairwise(bounds)]
-    search.prepare(parts[rank])
-    indices, distances = _ask_all(parts, n_candidates, search, torch.Generator().manual_seed(seed))
-    nearest = _gathered(indices[:, :NEAREST].contiguous())
+    rows = search.deal(rank, size, _side_by_side)
+    indices, distances = _ask_all(rows, n_candidates, search, torch.Generator().manual_seed(seed))
+    listed = _gathered(indices[:, :NEAREST].contiguous())
+    nearest = torch.empty_like(listed)
+    nearest[_gathered(rows)] = listed
     order = _of_first(locality_order(nearest) if rank == 0 else torch.empty(n_rows, dtype=torch.int64))
     rank_of = torch.empty_like(order)
     rank_of[order] = torch.arange(n_rows)
     # The lists go from who found them to who owns their row: the process whose part it falls into by the new order.
-    rows = torch.arange(parts[rank].start, parts[rank].stop)
+    bounds = [n_rows * place // size for place in range(size + 1)]
     by_owner = rank_of[rows].argsort()
     sent = _by_owner(rank_of[rows], bounds)
     received = _told(sent)
@@ -276,21 +280,41 @@ def share_out(n_rows: int, n_candidates: int, search: Search, seed: int) -> Shar
 
 
 def _ask_all(
-    parts: Sequence[range], count: int, search: Search, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:  # (r, m) each, for the rows of this process's part
-    """Turn by turn each process asks for a block of its rows, and answers all."""
-    size, rank, kept = len(parts), dist.get_rank(), []
-    n_turns = -(-max(len(part) for part in parts) * size // _QUERIES_AT_ONCE)
-    for turn in range(n_turns):
-        blocks = [part[len(part) * turn // n_turns : len(part) * (turn + 1) // n_turns] for part in parts]
-        groups = _dealt([search.groups(blocks[rank], parts[rank])] * size)
-        answers = [search(block, parts[rank], told) for block, told in zip(blocks, groups, strict=True)]
-        indices, distances = (torch.cat(_dealt(list(tables)), dim=1) for tables in zip(*answers, strict=True))
-        # Among equals the order of processes, which is that of the rows, must not decide.
-        shuffle = torch.randperm(indices.shape[1], generator=generator)
-        nearest = shuffle[distances[:, shuffle].argsort(dim=1, stable=True)[:, :count]]
-        kept.append((indices.gather(1, nearest), distances.gather(1, nearest)))
-    indices, distances = (torch.cat(tensors) for tensors in zip(*kept, strict=True))
+    rows: Tensor, count: int, search: Search, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:  # (r, count) each
+    """Turn by turn each process asks about some of its rows, and answers all."""
+    indices = torch.empty(len(rows), count, dtype=torch.int32)
+    distances = torch.empty(len(rows), count, dtype=search.dtype)
+    left, times = torch.arange(len(rows)), 1
+    while most := int(_reduced(torch.tensor(len(left)), dist.ReduceOp.MAX)):  # once, unless groups were too small
+        n_turns = -(-most * dist.get_world_size() // _QUERIES_AT_ONCE)
+        for turn in range(n_turns):
+            some = left[len(left) * turn // n_turns : len(left) * (turn + 1) // n_turns]
+            indices[some], distances[some] = _ask(rows[some], search, times, generator)
+        left, times = (indices[:, -1] < 0).nonzero().squeeze(1), 4 * times
+    return indices, distances
+
+
+def _ask(rows: Tensor, search: Search, times: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """The nearest of what those who may know say of these rows; and an answer to each who asks the same."""
+    groups = search.groups(rows, times)
+    asked = search.owners(groups)
+    questions = torch.cat([rows.int()[:, None], groups], dim=1)
+    received = _dealt([questions[places] for places in asked.T])
+    answers = [search(table[:, 0].long(), table[:, 1:]) for table in received]
+    numbers, lengths = (_dealt(list(tables)) for tables in zip(*answers, strict=True))
+    count, rank = numbers[0].shape[1], dist.get_rank()
+    indices = torch.full((len(rows), count), -1, dtype=torch.int32)
+    distances = torch.full((len(rows), count), torch.inf, dtype=search.dtype)
+    indices[asked[:, rank]], distances[asked[:, rank]] = numbers[rank], lengths[rank]
+    for other, places in enumerate(asked.T):
+        if other != rank:
+            both = torch.cat([indices[places], numbers[other]], dim=1)
+            near = torch.cat([distances[places], lengths[other]], dim=1)
+            # Among equals the order of processes, which may be that of the rows, must not decide.
+            shuffle = torch.randperm(2 * count, generator=generator)
+            nearest = shuffle[near[:, shuffle].argsort(dim=1, stable=True)[:, :count]]
+            indices[places], distances[places] = both.gather(1, nearest), near.gather(1, nearest)
     return indices, distances
 
 
@@ -308,8 +332,10 @@ def _others(numbers: Tensor, start: int, stop: int) -> Tensor:
 
 def _numbered(numbers: Tensor, start: int, own: int, halo: Halo) -> Tensor:
     """Numbers among all rows as numbers among own rows and halo."""
-    mine = (numbers >= start) & (numbers < start + own)
-    return torch.where(mine, numbers - start, own + torch.searchsorted(halo.numbers, numbers))
+    found = numbers - start
+    others = (found < 0) | (found >= own)  # few
+    found[others] = own + torch.searchsorted(halo.numbers, numbers[others])
+    return found
 
 
 def _by_owner(numbers: Tensor, bounds: Sequence[int]) -> list[int]:
@@ -372,6 +398,11 @@ def _dealt(tables: Sequence[Tensor]) -> list[Tensor]:
     received = [rows * columns for rows, columns in shapes]
     flat = _exchanged(torch.cat([table.flatten() for table in tables]), [t.numel() for t in tables], received)
     return [part.view(*shape) for part, shape in zip(flat.split(received), shapes, strict=True)]
+
+
+def _side_by_side(table: Tensor) -> Tensor:
+    """The tables of all processes, whose rows are the same."""
+    return torch.cat(_dealt([table] * dist.get_world_size()), dim=1)
 
 
 def _gathered(values: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 import time
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import scipy.sparse
@@ -61,9 +60,8 @@ def find_together(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors
     start, n = time.perf_counter(), rows.shape[0]
     count = min(n_candidates(task), n - 1)
     search = PartSearch(rows, count, metric, recall=1, random_state=seed)
-    bounds = [n * place // n_processes() for place in range(n_processes() + 1)]
-    parts, everyone = [range(*pair) for pair in pairwise(bounds)], range(n)
-    found = dealt_out([partial(search, part, everyone, search.groups(part, everyone)) for part in parts])
+    parts = torch.arange(n).chunk(n_processes())
+    found = dealt_out([partial(search, part, search.groups(part, 1)) for part in parts])
     hood = Neighborhood(*(torch.cat(some) for some in zip(*found, strict=True)))
     return Neighbors(hood, 1.0, time.perf_counter() - start)
 

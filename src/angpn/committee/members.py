@@ -83,7 +83,8 @@ def hop_after_hop(features: Tensor, mixing: "Mixing", alpha: float, hops: int) -
     """The features after 0, 1, ... hops."""
     yield features
     for _ in range(hops):
-        features = torch.lerp(features, mixing(features), alpha)
+        taken = mixing(features)
+        features = torch.lerp(features, taken, alpha, out=taken)
         yield features
 
 

@@ -93,7 +93,8 @@ def settled(sources: Tensor, mixing: Mixing, alphas: Sequence[float]) -> list[Te
     before, term = sources, mixing(sources)
     found = [torch.add(share * before, term, alpha=2 * share * rate) for share, rate in zip(shares, rates, strict=True)]
     for number in range(2, max(counts) + 1):
-        before, term = term, torch.lerp(before, mixing(term), 2.0)
+        product = mixing(term)
+        before, term = term, torch.lerp(before, product, 2.0, out=product)
         for scores, share, rate, count in zip(found, shares, rates, counts, strict=True):
             if number <= count:
                 scores.add_(term, alpha=2 * share * rate**number)

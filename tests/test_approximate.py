@@ -144,6 +144,7 @@ def test_rows_mapped_from_a_file_are_not_copied_whole(tmp_path, monkeypatch):
 
     monkeypatch.setattr(approximate._Rows, "scaled", watched)
     monkeypatch.setattr(approximate, "_ROWS_AT_ONCE", 256)
+    monkeypatch.setattr(approximate, "_ROWS_OF_ALL_PAIRS", 256)
     monkeypatch.setattr(approximate, "_FOR_CENTRE", 2)
     monkeypatch.setattr(approximate, "SAMPLE", 200)
     hood, _ = approximate_candidates(mapped, M)
@@ -202,3 +203,10 @@ def test_ties_in_a_part_fall_for_each_row_anew():
     assert not (indices == torch.arange(300)[:, None]).any()
     most = [int(torch.bincount(lists.flatten(), minlength=300).max()) for lists in (indices, exact.indices)]
     assert most[0] <= most[1] + 5
+
+
+def test_rows_too_long_for_the_floats_of_an_index_get_an_error():
+    x = 1e20 * clusters(dtype=np.float64)
+    with pytest.raises(ValueError, match=r"longer than 1e\+18.*; scale the columns"):
+        approximate_candidates(x, M, "euclidean")
+    assert_array_equal(approximate_candidates(x, M).hood.indices, approximate_candidates(x / 1e20, M).hood.indices)

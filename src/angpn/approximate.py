@@ -41,6 +41,7 @@ _WIDTH = 256  # sparse rows are looked up by so many main directions
 _BEYOND = 4  # and so many times as many as asked for; the nearest by true distance are kept
 _ROWS_FOR_BASIS = 20_000
 _ROUNDING = 1e-13
+_LONGEST = 1e18  # row that has a squared distance to any other in float32
 _SLACK = 0.02  # by which a measured recall may miss the target before a warning says so
 
 
@@ -285,6 +286,11 @@ class _Index:
     def __init__(self, rows: _Rows, generator: np.random.Generator) -> None:
         """Learn the centres; no row is in it yet."""
         faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
+        if rows.metric != "chord" and rows.lengths.max() > _LONGEST:
+            raise ValueError(
+                f"rows must not be longer than {_LONGEST:g}, since an index has float32, got one of "
+                f"{rows.lengths.max():g}; scale the columns, or pass recall=1 to compare every pair in float64"
+            )
         faiss.omp_set_num_threads(torch.get_num_threads())
         n, self._rows, self._basis = len(rows), rows, None
         if rows.is_sparse:
@@ -312,8 +318,9 @@ class _Index:
             self._index.add_with_ids(self._points(self._rows[order[block]]), order[block])
 
     def dealt(self, group_of: Array, size: int) -> Array:  # (n_groups,) whose each group is
-        """Groups shared out so that all have about as many rows, ``group_of`` each, and groups that are near go
-        together: then most rows need not be looked for in more than one part.
+        """Groups shared out among so many, near ones together, so that a row need not be looked for in every part.
+
+        All get about as many rows; ``group_of`` says which group each row is in.
         """
         centres = self._index.quantizer.reconstruct_n(0, self._n_groups)
         near = self._index.quantizer.search(centres, min(self._n_groups, NEAREST + 1))[1]
@@ -368,7 +375,8 @@ class _Index:
 
     def nearest(self, queries: _Rows, count: int, own: Array | None = None) -> tuple[Array, Array]:  # (r, count) each
         """As many rows as are asked for and their distances, nearest first; see :meth:`within`."""
-        numbers, distances = np.empty((len(queries), count), np.int32), np.empty((len(queries), count))
+        numbers = np.empty((len(queries), count), np.int32)
+        distances = np.empty((len(queries), count), self._rows.matrix.dtype)
         left, n_groups = np.arange(len(queries)), self.looked_into
         while len(left):  # once, unless the groups looked into were too small
             some = queries[left]

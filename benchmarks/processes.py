@@ -23,7 +23,7 @@ from angpn.bench.scale import CLASSES, COLUMNS, HIDDEN, K, M, make_rows
 from angpn.sharding import Shard, is_first, join, share_out
 
 EPOCHS = 8
-TURNS = {"epoch": 3, "network": 2, "default": 2}
+TURNS = {"epoch": 3, "network": 2, "default": 3}
 FITS = {"network": {"hidden_layer_sizes": (HIDDEN, HIDDEN), "max_iter": 20, "direction": "directed"}, "default": {}}
 
 

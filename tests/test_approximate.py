@@ -144,7 +144,6 @@ def test_rows_mapped_from_a_file_are_not_copied_whole(tmp_path, monkeypatch):
 
     monkeypatch.setattr(approximate._Rows, "scaled", watched)
     monkeypatch.setattr(approximate, "_ROWS_AT_ONCE", 256)
-    monkeypatch.setattr(approximate, "_ROWS_OF_ALL_PAIRS", 256)
     monkeypatch.setattr(approximate, "_FOR_CENTRE", 2)
     monkeypatch.setattr(approximate, "SAMPLE", 200)
     hood, _ = approximate_candidates(mapped, M)

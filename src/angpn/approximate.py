@@ -34,7 +34,6 @@ EXACT_ROWS = 20_000  # up to so many rows comparing every pair takes seconds
 EXACT_PAIRS = EXACT_ROWS**2
 SAMPLE = 500  # rows that are also searched exactly
 _ROWS_AT_ONCE = 2**14
-_ROWS_OF_ALL_PAIRS = 2**13  # where each is compared with all rows of a sample, so that distances stay in the cache
 _FOR_CENTRE = 40  # rows that a centre is learnt from
 _LEARNT_IN = 5  # steps of k-means; more take longer and find hardly better groups
 _WIDTH = 256  # sparse rows are looked up by so many main directions
@@ -401,7 +400,7 @@ def _exact(rows: _Rows, chosen: Array, count: int, members: Array | None = None)
     """The true distances of some rows to those nearest to them, among all or among ``members``, which are in order."""
     members = np.arange(len(rows)) if members is None else members
     queries, nearest = rows[chosen], [torch.empty(len(chosen), 0, dtype=torch.float64)]
-    for block in _blocks(len(members), _ROWS_OF_ALL_PAIRS):
+    for block in _blocks(len(members)):
         some = members[block]
         found = torch.from_numpy(queries.distances_to(rows[some]))
         here = np.flatnonzero(np.isin(chosen, some))
@@ -429,6 +428,5 @@ def _recall(distances: Array, true: Array) -> float:
     return float(np.mean(distances <= true[:, -1:] * (1 + 1e-5) + 1e-6))
 
 
-def _blocks(n: int, size: int | None = None) -> Iterator[slice]:
-    size = size or _ROWS_AT_ONCE
-    return (slice(start, min(n, start + size)) for start in range(0, n, size))
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, min(n, start + _ROWS_AT_ONCE)) for start in range(0, n, _ROWS_AT_ONCE))

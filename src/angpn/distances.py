@@ -13,7 +13,9 @@ from angpn.neighborhood import Neighborhood
 
 Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
 
-BLOCK_BYTES = 2**24  # of distances at once, which stay in the cache; a search takes several times that
+# Of distances at once; a search takes several times that. More than 32 MB, since smaller arrays that come and go leave
+# holes in the heap, and a process may grow to twice what it needs.
+BLOCK_BYTES = 3 * 2**24
 _ROUNDING = 1e-14
 
 

@@ -41,7 +41,7 @@ results-doc: .venv/.run
 test-oldest:
 	$(PYTHON) -m venv build/oldest
 	build/oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable . pytest hypothesis pandas polars
-	build/oldest/bin/python -m pytest -o filterwarnings=default tests/test_estimator.py tests/test_labels.py tests/test_persistence.py tests/test_unseen.py
+	build/oldest/bin/python -m pytest -o filterwarnings=default tests/estimators tests/utils/test_labels.py tests/network/test_inductive.py
 
 # The built wheel, not the working tree, must install and import: run from an empty folder, ahead on the path.
 wheel: .venv/.dev

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from angpn import ANGPN, nearest_candidates, neighbor_graph, pairwise_distances, solve_anfp, train
-from angpn.graph import resolve_gamma
-from angpn.training import hold_out
+from angpn.anfp.graph import resolve_gamma
+from angpn.utils.validation import hold_out
 
 K, M, SPLITS = 10, 40, 3
 

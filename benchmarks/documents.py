@@ -16,7 +16,7 @@ import scipy.sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from angpn import ANGPNClassifier
-from angpn.memory import peak_bytes
+from angpn.utils.memory import peak_bytes
 
 WORDS, CLASSES, TOPICS, LENGTH, OWN, SHARE, LABELLED = 50_000, 10, 300, 60, 500, 0.5, 0.01
 

@@ -18,8 +18,8 @@ import torch
 from sklearn.preprocessing import normalize
 
 from angpn import nearest_candidates
-from angpn.approximate import approximate_candidates
 from angpn.bench.scale import make_rows
+from angpn.neighbors.approximate import approximate_candidates
 
 M, SAMPLE = 80, 500
 Array = np.ndarray[Any, Any]

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from angpn import ANGPN, ANGPNClassifier, train
-from angpn.approximate import PartSearch, approximate_candidates
 from angpn.bench.scale import CLASSES, COLUMNS, HIDDEN, K, M, make_rows
-from angpn.sharding import Shard, is_first, join, share_out
+from angpn.neighbors.approximate import PartSearch, approximate_candidates
+from angpn.neighbors.distributed import Shard, is_first, join, share_out
 
 EPOCHS = 8
 TURNS = {"epoch": 3, "network": 2, "default": 3}

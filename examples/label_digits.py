@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from angpn import ANGPNClassifier
-from angpn.report.figures import map_figure, save_figure
-from angpn.report.planar import planar_map
+from angpn.experiments.figures import map_figure, save_figure
+from angpn.labelling.planar import planar_map
 
 X, truth = load_digits(return_X_y=True)
 X, truth, X_new, truth_new = X[:1500], truth[:1500], X[1500:], truth[1500:]

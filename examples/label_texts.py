@@ -41,5 +41,5 @@ print(f"{len(texts)} texts, {np.sum(~hidden)} labelled, {right:.1%} of the other
 # Why one of them got its label: the texts that carried it.
 row = names.index("butter")
 print(f"{names[row]}: {model.transduction_[row]}")
-for carrier in model.explain(row, n=4):
-    print(f"  {carrier.weight:.0%} {names[carrier.row]}: {carrier.label}{' (given)' if carrier.given else ''}")
+for influence in model.explain(row, n=4):
+    print(f"  {influence.weight:.0%} {names[influence.row]}: {influence.label}{' (given)' if influence.given else ''}")

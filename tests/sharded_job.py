@@ -11,15 +11,17 @@ import scipy.sparse
 import torch
 import torch.distributed as dist
 
-from angpn import ANGPN, ANGPNClassifier, approximate, nearest_candidates, sharding, train
-from angpn.approximate import PartSearch
+from angpn import ANGPN, ANGPNClassifier, nearest_candidates, train
+from angpn.anfp.propagation import Direction
 from angpn.cli import main
-from angpn.committee import fitting as committee_search
-from angpn.fitting import committee as committee_fitting
-from angpn.locality import in_local_order
-from angpn.propagation import Direction
-from angpn.sharding import _leave, join, share_out
-from angpn.training import Training
+from angpn.ensemble import fit as committee_search
+from angpn.estimators import fit_ensemble as committee_fitting
+from angpn.neighbors import approximate
+from angpn.neighbors import distributed as sharding
+from angpn.neighbors.approximate import PartSearch
+from angpn.neighbors.distributed import _leave, join, share_out
+from angpn.neighbors.locality import in_local_order
+from angpn.network.training import Training
 
 K, M = 5, 12
 

@@ -53,9 +53,10 @@ def test_each_function_and_test_it_names_exists(row):
     assert functions
     assert tests
     for function in functions:
-        module, name = function.split(".", 1)
-        assert re.search(rf"(def|class) {name}\b", (ROOT / "src" / "angpn" / f"{module}.py").read_text()), function
-    sources = "\n".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+        room, file, name = function.split(".")
+        code = (ROOT / "src" / "angpn" / room / f"{file}.py").read_text()
+        assert re.search(rf"(def|class) {name}\b", code), function
+    sources = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     for test in tests:
         assert f"def {test}(" in sources, test
 
@@ -68,9 +69,9 @@ def test_everything_public_is_documented():
 def test_the_page_of_results_shows_the_committed_results():
     """Every table of the report, as the results files give it now."""
     from angpn.experiments import STUDIES, ResultsFile
+    from angpn.experiments.report import sections
     from angpn.experiments.results import of_runs
     from angpn.experiments.runner import results_path
-    from angpn.report.experiments import sections
 
     records = {
         name: of_runs(ResultsFile(results_path(ROOT / "results", name)).read(), study.runs())

@@ -7,18 +7,18 @@ distances it starts from; ``candidate_coverage`` says what its restriction to ca
 rescales what it is given.
 """
 
-from angpn.anfp import ANFPResult, solve_anfp
-from angpn.carriers import Carrier
-from angpn.coverage import Coverage, candidate_coverage
-from angpn.distances import nearest_candidates, pairwise_distances
-from angpn.estimator import ANGPNClassifier
-from angpn.graph import neighbor_graph
-from angpn.layers import ANGPNConv
-from angpn.neighborhood import Neighborhood
-from angpn.network import ANGPN
-from angpn.propagation import propagate
-from angpn.simplex import project_simplex
-from angpn.training import Epoch, Training, train
+from angpn.anfp.algorithm import ANFPResult, solve_anfp
+from angpn.anfp.graph import neighbor_graph
+from angpn.anfp.propagation import propagate
+from angpn.anfp.simplex import project_simplex
+from angpn.estimators.auto import ANGPNClassifier
+from angpn.estimators.influence import Influence
+from angpn.neighbors.exact import nearest_candidates, pairwise_distances
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.network.conv import ANGPNConv
+from angpn.network.coverage import Coverage, candidate_coverage
+from angpn.network.model import ANGPN
+from angpn.network.training import Epoch, Training, train
 
 __version__ = "0.1.0"
 
@@ -27,9 +27,9 @@ __all__ = [
     "ANFPResult",
     "ANGPNClassifier",
     "ANGPNConv",
-    "Carrier",
     "Coverage",
     "Epoch",
+    "Influence",
     "Neighborhood",
     "Training",
     "candidate_coverage",

@@ -3,8 +3,9 @@
 import numpy as np
 import polars
 import pytest
-from label_inputs import some, write_labels
 from sklearn.datasets import load_digits, load_wine
+
+from label_inputs import some, write_labels
 
 TOPICS = {
     "billing": "invoice payment refund card charge bank account price euro subscription receipt",

@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import polars
 import pytest
-from label_inputs import read_predictions, write_labels
 from typer.testing import CliRunner
 
 from angpn import ANGPNClassifier
 from angpn.cli import app
+from label_inputs import read_predictions, write_labels
 
 
 def angpn(*arguments, **options):
@@ -263,7 +263,7 @@ def test_rows_that_are_all_alike_are_labelled_without_a_crash(tmp_path):
 
 def test_an_interrupt_writes_nothing(wine, tmp_path, monkeypatch):
     path, _ = wine
-    from angpn.committee.rounds import Rounds
+    from angpn.ensemble.self_training import Rounds
 
     def interrupt(self):  # after the first round, which alone could be kept
         raise KeyboardInterrupt

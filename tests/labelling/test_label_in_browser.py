@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import polars
-from label_inputs import read_predictions
 from typer.testing import CliRunner
 
 from angpn.cli import app
+from label_inputs import read_predictions
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 

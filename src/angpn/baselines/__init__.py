@@ -19,7 +19,7 @@ from angpn.baselines.label_propagation import LabelPropagation, LabelSpreading
 from angpn.baselines.manifold_regularization import ManifoldRegularization
 from angpn.baselines.poisson import PoissonLearning
 from angpn.baselines.reference import KNN, SVM, LogisticRegression, SelfTraining
-from angpn.estimator import ANGPNClassifier
+from angpn.estimators.auto import ANGPNClassifier
 
 __all__ = [
     "APPNP",

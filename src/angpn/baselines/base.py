@@ -15,12 +15,12 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from angpn.baselines.graph import shared_graph
-from angpn.checks import as_sparse_rows, check_same_rows
-from angpn.labels import UNLABELLED, check_enough_classes, encode_labels
-from angpn.optional import require
-from angpn.training import hold_out
+from angpn.utils.checks import as_sparse_rows, check_same_rows
+from angpn.utils.labels import UNLABELLED, check_enough_classes, encode_labels
+from angpn.utils.optional import require
+from angpn.utils.typing import Array
+from angpn.utils.validation import hold_out
 
-Array = np.ndarray[Any, Any]
 Setting = TypeVar("Setting")
 Estimator = TypeVar("Estimator")
 

@@ -7,10 +7,11 @@ import numpy as np
 import scipy.sparse
 from numba import njit
 
-from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require_extra
+from angpn.baselines.base import GraphBaseline, Problem, parameters, require_extra
 from angpn.baselines.embedding import cached
 from angpn.baselines.graph import connected
 from angpn.baselines.reference import logistic_distributions
+from angpn.utils.typing import Array
 
 
 @parameters

@@ -6,10 +6,11 @@ import os
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require_extra
+from angpn.baselines.base import GraphBaseline, Problem, parameters, require_extra
 from angpn.baselines.embedding import cached
 from angpn.baselines.neural import RowsLinear, adjacency, as_torch, for_torch_geometric
 from angpn.baselines.reference import logistic_distributions
+from angpn.utils.typing import Array
 
 
 @parameters

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from angpn.baselines.base import Array
-from angpn.files import replacing
-from angpn.fingerprint import fingerprint
+from angpn.utils.files import replacing
+from angpn.utils.fingerprint import fingerprint
+from angpn.utils.typing import Array
 
 _KEPT = 8
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from angpn.distances import Metric, nearest_candidates
+from angpn.neighbors.exact import Metric, nearest_candidates
 
 
 def shared_graph(

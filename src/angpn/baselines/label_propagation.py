@@ -7,8 +7,9 @@ import numpy as np
 import scipy.sparse
 import sklearn.semi_supervised
 
-from angpn.baselines.base import Array, GraphBaseline, Problem, all_columns, choose, parameters
+from angpn.baselines.base import GraphBaseline, Problem, all_columns, choose, parameters
 from angpn.baselines.graph import connected
+from angpn.utils.typing import Array
 
 
 @parameters

@@ -8,9 +8,10 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from angpn.baselines.base import Array, GraphBaseline, Inductive, Problem, parameters, softmax
-from angpn.checks import check_choice
-from angpn.distances import nearest_candidates
+from angpn.baselines.base import GraphBaseline, Inductive, Problem, parameters, softmax
+from angpn.neighbors.exact import nearest_candidates
+from angpn.utils.checks import check_choice
+from angpn.utils.typing import Array
 
 Kernel = Literal["rbf", "linear"]
 

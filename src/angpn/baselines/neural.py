@@ -11,8 +11,9 @@ import scipy.sparse
 import torch
 from torch import Tensor, nn
 
-from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, require_extra
+from angpn.baselines.base import GraphBaseline, Problem, parameters, require_extra
 from angpn.kernels.threads import threads_for
+from angpn.utils.typing import Array
 
 EPOCHS_WITHOUT_VALIDATION = 200
 

@@ -5,7 +5,8 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.sparse.linalg
 
-from angpn.baselines.base import Array, GraphBaseline, Problem, parameters, softmax
+from angpn.baselines.base import GraphBaseline, Problem, parameters, softmax
+from angpn.utils.typing import Array
 
 
 @parameters

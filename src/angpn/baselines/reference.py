@@ -8,7 +8,8 @@ import sklearn.neighbors
 import sklearn.semi_supervised
 import sklearn.svm
 
-from angpn.baselines.base import Array, Baseline, Inductive, Problem, all_columns, choose, parameters, softmax
+from angpn.baselines.base import Baseline, Inductive, Problem, all_columns, choose, parameters, softmax
+from angpn.utils.typing import Array
 
 
 @parameters

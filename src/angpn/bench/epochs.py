@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from angpn.distances import nearest_candidates
-from angpn.graph import resolve_gamma
-from angpn.locality import in_local_order
-from angpn.memory import forget_peak, peak_bytes, resident_bytes
-from angpn.neighborhood import Neighborhood
-from angpn.network import ANGPN
+from angpn.anfp.graph import resolve_gamma
+from angpn.neighbors.exact import nearest_candidates
+from angpn.neighbors.locality import in_local_order
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.network.model import ANGPN
+from angpn.utils.memory import forget_peak, peak_bytes, resident_bytes
 
 N_FEATURES, N_CLASSES, HIDDEN, K, M, T = 256, 10, 50, 10, 40, 2
 ALPHA, BETA, LEARNING_RATE = 0.5, 0.3, 0.005

@@ -8,14 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.approximate import EXACT_ROWS, approximate_candidates
-from angpn.distances import nearest_candidates
-from angpn.estimator import ANGPNClassifier
-from angpn.memory import peak_bytes
-from angpn.network import ANGPN
-from angpn.training import train
-
-Array = np.ndarray[Any, Any]
+from angpn.estimators.auto import ANGPNClassifier
+from angpn.neighbors.approximate import EXACT_ROWS, approximate_candidates
+from angpn.neighbors.exact import nearest_candidates
+from angpn.network.model import ANGPN
+from angpn.network.training import train
+from angpn.utils.memory import peak_bytes
+from angpn.utils.typing import Array
 
 COLUMNS, CLASSES, CLUSTERS, LABELLED = 64, 10, 30, 0.01
 APART, DIRECTIONS, NOISE = 0.3, 8, 1.5  # of clusters; in how many each extends; what blurs it in all others

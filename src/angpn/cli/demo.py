@@ -18,8 +18,8 @@ def demo(
     seed: Annotated[int, typer.Option(help="Which rows are labelled, and where training starts.", min=0)] = 0,
 ) -> None:
     """Label 1,797 handwritten digits from a tenth of their labels: offline, in under a minute."""
-    from angpn.demo import accuracies, digits_task
     from angpn.labelling import check_folder, run, write_output
+    from angpn.labelling.demo import accuracies, digits_task
 
     with plain_errors():
         check_folder(output)

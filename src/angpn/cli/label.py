@@ -57,7 +57,7 @@ def label(
     """Label the rest: you labelled a few rows of a folder, table or array."""
     from angpn.labelling import Settings, check_folder, encoder_of, run, understand, write_output
     from angpn.labelling.table_encoder import TableEncoder
-    from angpn.sharding import is_first, join
+    from angpn.neighbors.distributed import is_first, join
 
     if join() and not is_first():
         quiet, as_json = True, False  # under torchrun one process speaks and writes for all
@@ -151,9 +151,9 @@ def predict(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Label new rows with a saved model."""
-    from angpn.files import replacing
     from angpn.labelling import predict_file
     from angpn.labelling.output import write_lines
+    from angpn.utils.files import replacing
 
     with plain_errors(quiet=quiet):
         lines, bad = predict_file(model, input, skip_bad=skip_bad, progress=not quiet and sys.stderr.isatty())

@@ -76,7 +76,7 @@ def reproduce(
             name: of_runs(ResultsFile(results_path(output, name)).read(), study.runs())
             for name, study in everything.items()
         }
-        from angpn.report.experiments import write_report
+        from angpn.experiments.report import write_report
 
         with errors.status("drawing"):
             report = write_report(records, output)

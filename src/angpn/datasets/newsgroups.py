@@ -12,7 +12,7 @@ import scipy.sparse
 
 from angpn.datasets.archives import archive_files
 from angpn.datasets.cache import Source, download, read_arrays
-from angpn.files import replacing
+from angpn.utils.files import replacing
 
 ARCHIVE = Source(
     "https://ndownloader.figshare.com/files/5975967",

@@ -4,16 +4,15 @@ import io
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.io
 
 from angpn.datasets.archives import archive_files, unpickle_arrays
 from angpn.datasets.cache import Source, download, read_arrays
-from angpn.files import replacing
-
-Array = np.ndarray[Any, Any]
+from angpn.utils.files import replacing
+from angpn.utils.typing import Array
 
 
 class Pictures(NamedTuple):

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from angpn.experiments.studies import Run
-from angpn.files import replacing
+from angpn.utils.files import replacing
 
 Record = dict[str, Any]
 

@@ -30,7 +30,7 @@ from angpn.datasets import SETS
 from angpn.experiments.results import Record, ResultsFile, borrowed, of_runs, outstanding
 from angpn.experiments.splits import SPLITS, Protocol
 from angpn.experiments.studies import Run, plain_parameters
-from angpn.memory import forget_peak, peak_bytes, resident_bytes
+from angpn.utils.memory import forget_peak, peak_bytes, resident_bytes
 
 _VERSIONED = ("angpn", "torch", "torch_geometric", "scikit-learn", "numpy", "scipy", "gensim")
 

@@ -1,12 +1,12 @@
 """Which rows are labelled, which validate, which are tested."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-Array = np.ndarray[Any, Any]
+from angpn.utils.typing import Array
 
 VALIDATION_PERCENT = 5
 VALIDATION_COUNT = 1000

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from angpn.checks import check_finite
 from angpn.features.networks import Layer, feature_network
-from angpn.features.reading import Array, Images, image_source
-from angpn.inputs import find_device
-from angpn.progress import count_bar
+from angpn.features.reading import Images, image_source
+from angpn.utils.checks import check_finite
+from angpn.utils.inputs import find_device
+from angpn.utils.progress import count_bar
+from angpn.utils.typing import Array
 
 _MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)  # of the colours of ImageNet
 _STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from angpn.optional import require
+from angpn.utils.optional import require
 
 Layer = str | int
 WITH_IMAGES = "pip install angpn[images]"

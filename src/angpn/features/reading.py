@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from angpn.optional import require
+from angpn.utils.optional import require
+from angpn.utils.typing import Array
 
-Array = np.ndarray[Any, Any]
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
 
 

@@ -11,10 +11,10 @@ import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from angpn.checks import as_float_tensor, as_sparse_rows, check_finite, check_same_rows
-from angpn.inputs import plain
+from angpn.utils.checks import as_float_tensor, as_sparse_rows, check_finite, check_same_rows
+from angpn.utils.inputs import plain
+from angpn.utils.typing import Array
 
-Array = np.ndarray[Any, Any]
 Encoder = Callable[[list[str]], Any]
 
 _PARAMETERS = "min_df", "max_df", "sublinear_tf", "max_features"

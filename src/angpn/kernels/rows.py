@@ -159,7 +159,7 @@ def _keep_above(threshold, used, score, taken, columns):
 
 @_compile
 def inverse_lengths(start, stop, features, inverse):
-    """1 / |f_i|, or 0 for a row of no length, as :func:`angpn.anfp.unit_rows`."""
+    """1 / |f_i|, or 0 for a row of no length, as :func:`angpn.anfp.algorithm.unit_rows`."""
     for i in range(start, stop):
         square = _dot(features[i], features[i])
         inverse[i] = 1 / np.sqrt(square) if square > 1e-12 else 0

@@ -13,9 +13,8 @@ from angpn.features import TextFeatures, image_features
 from angpn.features.reading import ImageSource, read_image
 from angpn.labelling.rows import Kind, Rows
 from angpn.labelling.table_encoder import State, TableEncoder
-from angpn.optional import require
-
-Array = np.ndarray[Any, Any]
+from angpn.utils.optional import require
+from angpn.utils.typing import Array
 
 THUMBNAIL = 64  # pixels
 

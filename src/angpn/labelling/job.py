@@ -4,22 +4,21 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.stats
 from sklearn.metrics import confusion_matrix
 
-from angpn.checks import warn
-from angpn.estimator import ANGPNClassifier
+from angpn.estimators.auto import ANGPNClassifier
 from angpn.labelling.encoders import Encoder, ImageEncoder, encoder_for
 from angpn.labelling.label_file import read_labels
+from angpn.labelling.report import Estimate, Suspect
 from angpn.labelling.rows import Rows, read_rows
-from angpn.report.label_report import Estimate, Suspect
+from angpn.utils.checks import warn
+from angpn.utils.typing import Array
 
-Array = np.ndarray[Any, Any]
-
-N_CARRIERS = 8
+N_INFLUENCES = 8
 N_UNCERTAIN = 20
 N_SUSPECTS = 50
 SUSPICIOUS = 0.6  # the share of a labelled row's neighbourhood that speaks for another class
@@ -69,7 +68,7 @@ class Outcome(NamedTuple):
     labels: Array  # (n,) object: the given label, or the predicted one
     confidence: Array  # (n,) the model's probability of that label
     second: Array  # (n,) object: the most probable other label
-    carriers: Array  # (n, t) the rows that carried each row's label, -1 where fewer
+    influences: Array  # (n, t) the rows that carried each row's label, -1 where fewer
     weights: Array  # (n, t)
     estimate: Estimate | None
     suspects: list[Suspect]
@@ -170,7 +169,7 @@ def run(task: Task, *, progress: bool = False) -> Outcome:
     given = task.given
     shown = np.where(given, np.searchsorted(model.classes_, np.where(given, task.y, model.classes_[0])), 0)
     codes = np.where(given, shown, model.label_distributions_.argmax(axis=1))
-    carriers, weights = model.carriers(N_CARRIERS)
+    influences, weights = model.influences(N_INFLUENCES)
     others = model.label_distributions_.copy()
     others[np.arange(len(codes)), codes] = -1
     return Outcome(
@@ -180,10 +179,10 @@ def run(task: Task, *, progress: bool = False) -> Outcome:
         model.classes_[codes],
         model.label_distributions_[np.arange(len(codes)), codes],
         model.classes_[others.argmax(axis=1)],
-        carriers,
+        influences,
         weights,
         estimate,
-        _suspects(model, codes, given, carriers, weights),
+        _suspects(model, codes, given, influences, weights),
         bad,
         time.perf_counter() - start,
     )
@@ -229,8 +228,8 @@ def _estimate(kind: str, truth: Array, predicted: Array, model: ANGPNClassifier)
     return Estimate(kind, hits / len(truth), float(interval.low), float(interval.high), len(truth), matrix)
 
 
-def _suspects(model: ANGPNClassifier, codes: Array, given: Array, carriers: Array, weights: Array) -> list[Suspect]:
-    """Given labels that the neighbourhood contradicts: most of its heaviest carriers speak for another class.
+def _suspects(model: ANGPNClassifier, codes: Array, given: Array, influences: Array, weights: Array) -> list[Suspect]:
+    """Given labels that the neighbourhood contradicts: most of its heaviest influences speak for another class.
 
     A row has no vote on itself. A labelled neighbour votes for its label, another one for the classes by their
     probability.
@@ -240,8 +239,8 @@ def _suspects(model: ANGPNClassifier, codes: Array, given: Array, carriers: Arra
     labelled = np.flatnonzero(given)
     found = []
     for row in labelled:
-        near = carriers[row] >= 0
-        share = weights[row][near] @ votes[carriers[row][near]]
+        near = influences[row] >= 0
+        share = weights[row][near] @ votes[influences[row][near]]
         share /= share.sum() or 1.0
         other = int(share.argmax())
         if other != codes[row] and share[other] >= SUSPICIOUS:

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 
 import angpn
-from angpn.container import read_contents, write_contents
-from angpn.estimator import ANGPNClassifier
+from angpn.estimators.auto import ANGPNClassifier
 from angpn.labelling.encoders import ENCODERS, Encoder, ImageEncoder
 from angpn.labelling.job import N_UNCERTAIN, Outcome
+from angpn.labelling.planar import planar_map
+from angpn.labelling.report import Curve, LabelReport, write_label_report
 from angpn.labelling.rows import TABLES, Rows, read_rows
-from angpn.report.label_report import Curve, LabelReport, write_label_report
-from angpn.report.planar import planar_map
-
-Array = np.ndarray[Any, Any]
+from angpn.utils.container import read_contents, write_contents
 
 PREDICTIONS, MODEL, REPORT = "predictions.csv", "model", "report.html"
 _CLASSIFIER, _ENCODER = "classifier.angpn", "encoder.angpn"
@@ -192,7 +190,7 @@ def _report(outcome: Outcome) -> LabelReport:
         confidence=outcome.confidence,
         second=np.array([codes[name] for name in outcome.second]),
         positions=planar_map(model.embedding_, task.settings.seed),
-        carriers=outcome.carriers,
+        influences=outcome.influences,
         weights=outcome.weights,
         estimate=outcome.estimate,
         uncertain=[int(row) for row in model.uncertain(N_UNCERTAIN)],

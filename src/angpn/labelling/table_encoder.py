@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 import polars
 
-from angpn.checks import warn
+from angpn.utils.checks import warn
+from angpn.utils.typing import Array
 
-Array = np.ndarray[Any, Any]
 State = tuple[dict[str, Any], dict[str, Array]]  # of an encoder: what JSON can hold, and arrays
 
 MISSING = "(missing)"

@@ -1,0 +1,238 @@
+"""A network with hidden layers, trained end to end."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from sklearn.exceptions import ConvergenceWarning
+
+from angpn.estimators.candidate_search import Neighbors, find_neighbors, find_shard, n_candidates
+from angpn.estimators.fitted import FittedNetwork
+from angpn.estimators.task import Fit, Task, is_part_of_a_whole
+from angpn.neighbors.distributed import Shard, is_first, join
+from angpn.neighbors.exact import Metric
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.network.checkpoint import Checkpoint
+from angpn.network.coverage import Coverage, candidate_coverage
+from angpn.network.epoch_bar import EpochBar
+from angpn.network.model import ANGPN
+from angpn.network.training import Epoch, Training, train
+from angpn.utils.callbacks import EpochCallbacks
+from angpn.utils.checks import warn
+from angpn.utils.inputs import (
+    as_widths,
+    check_scales,
+    equal_rows,
+    find_device,
+    on_device,
+    plain,
+    plain_seed,
+    prepared_rows,
+)
+from angpn.utils.labels import UNLABELLED
+from angpn.utils.typing import Array
+from angpn.utils.validation import hold_out
+
+ALPHA = 0.7  # where it is "auto"
+_PAIRS_SAMPLED = 2 * 10**7  # that are compared to see what the lists leave out; a few times as many numbers are held
+# What the result depends on beside the data; how long a fit runs may be changed when it is taken up.
+_OPTIONS = (
+    "normalize_hidden",
+    "dropout",
+    "alpha",
+    "beta",
+    "gamma",
+    "rule",
+    "num_steps",
+    "direction",
+    "graph_gradient",
+)
+_PROBLEM = (
+    *_OPTIONS,
+    "n_neighbors",
+    "n_candidates",
+    "recall",
+    "metric",
+    "normalize",
+    "learning_rate",
+    "weight_decay",
+    "validation_fraction",
+    "class_weight",
+)
+
+
+def fit_network(task: Task) -> Fit:
+    """Train, from the weights of the last fit where that is asked for, or from a checkpoint."""
+    model, labels, mask, previous = task.model, task.labels, task.mask, task.previous
+    if previous is not None and "module_" not in previous:
+        previous = None  # a committee has no weights that a network could take over
+    check_scales(task.X)
+    features = prepared_rows(task.X, model.normalize)
+    device = find_device(model.device, scipy.sparse.issparse(features))
+    checkpoint = Checkpoint(model.checkpoint, resume=model.resume, problem=_problem(task, features, previous))
+    seed = task.drawn_seed() if checkpoint.seed is None else checkpoint.seed
+    metric: Metric = "chord" if model.metric == "auto" else model.metric
+    same_rows = previous if previous is not None and equal_rows(previous["_fitted"].rows, features) else None
+    if same_rows is not None and task.distances is None and _serves(same_rows, metric, n_candidates(task)):
+        found = Neighbors(same_rows["neighborhood_"], same_rows["recall_"], 0.0)
+    else:
+        found = (find_shard if join() else find_neighbors)(features, metric, task, seed)
+    if mask is None:
+        mask = _held_out(task, seed, same_rows)
+    network = _network(task, features, seed, previous).to(device)
+    training = train(
+        network,
+        on_device(features, device),
+        found.hood,
+        labels.codes,
+        validation_mask=mask,
+        sample_weight=task.row_weights(mask, features.dtype),
+        learning_rate=model.learning_rate,
+        weight_decay=model.weight_decay,
+        max_epochs=model.max_iter,
+        patience=model.n_iter_no_change,
+        tol=model.tol,
+        warm_start=previous is not None,
+        class_names=labels.classes.tolist(),
+        random_state=seed,
+    )
+    epochs = _run(task, training, checkpoint, seed, found.hood)
+    hood, distributions = found.hood, None
+    if isinstance(hood, Shard):
+        with torch.no_grad():
+            own = on_device(features[hood.rows.numpy()], device)
+            distributions = hood.gathered(network.probabilities(own, hood.to(device)).cpu()).numpy()
+        hood = hood.whole()
+    found_by = metric if task.distances is None else "precomputed"
+    fitted = FittedNetwork(network, features, hood.to("cpu"), found_by, bool(model.normalize))
+    distributions = fitted.distributions() if distributions is None else distributions
+    scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
+    best = [epoch for epoch in epochs if epoch.is_best]
+    return Fit(
+        fitted,
+        seed,
+        distributions,
+        losses=[epoch.loss for epoch in epochs],
+        scores=scores or None,
+        best_iter=best[-1].number if best else len(epochs),
+        best_score=best[-1].validation_accuracy if best else None,
+        validation_mask=mask,
+        held_codes=distributions[mask].argmax(axis=1),
+        recall=found.recall,
+        neighbor_seconds=found.seconds,
+        coverage=None if isinstance(found.hood, Shard) else _coverage(fitted, task, seed),
+    )
+
+
+def _problem(task: Task, features: Any, previous: Mapping[str, Any] | None) -> dict[str, Any]:
+    """All that a fit is known by when it is taken up."""
+    model = task.model
+    problem = {name: getattr(model, name) for name in _PROBLEM}
+    problem |= {
+        "hidden_layer_sizes": as_widths(model.hidden_layer_sizes),
+        "random_state": plain_seed(model.random_state),
+        "X": features,
+        "y": task.labels.codes,
+        "mask": task.mask,
+        "weights": task.weights,
+        "distances": task.distances,
+    }
+    if previous is not None:  # a warm start begins, and holds out, as the fit before it left things
+        problem |= {"known": previous["_codes"], "held": previous["validation_mask_"]}
+    return problem
+
+
+def _network(task: Task, features: Any, seed: int, previous: Mapping[str, Any] | None) -> ANGPN:
+    model, classes = task.model, task.labels.classes
+    options = {name: plain(getattr(model, name)) for name in _OPTIONS}
+    options["alpha"] = ALPHA if model.alpha == "auto" else options["alpha"]
+    with torch.random.fork_rng(devices=[]):  # making layers draws weights, which are drawn again by our own seed
+        network = ANGPN(
+            features.shape[1],
+            as_widths(model.hidden_layer_sizes),
+            len(classes),
+            n_neighbors=task.n_neighbors,
+            **options,
+        ).to(getattr(torch, features.dtype.name))
+    network.reset_parameters(torch.Generator().manual_seed(seed))
+    if previous is not None:
+        _take_over(network, classes, previous["module_"], previous["classes_"])
+    return network
+
+
+def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, hood: Neighborhood) -> list[Epoch]:
+    """The epochs: those of a checkpoint, then the rest, told to all who watch."""
+    model = task.model
+    callbacks = EpochCallbacks(model, model.max_iter, task.X, task.y)
+    epochs = checkpoint.restore(training)
+    try:
+        with EpochBar(training, enabled=bool(model.verbose) and is_first()) as bar:
+            for epoch in training:
+                epochs.append(epoch)
+                bar.update(epoch)
+                if is_first():
+                    checkpoint.save(training, epochs, seed)
+                if hood.largest(torch.tensor(float(callbacks.stop_after_epoch()))):  # all stop where one is told to
+                    break
+    except KeyboardInterrupt:
+        if not epochs or is_part_of_a_whole() or hood.n_parts > 1:
+            raise
+        warn(
+            f"training was interrupted after epoch {len(epochs)} and keeps the best weights so far; fit again, "
+            "with resume=True where there is a checkpoint, to go on"
+        )
+        # The checkpoint of a moment ago is of a whole epoch; what is in hand now may not be.
+    else:
+        if is_first():
+            checkpoint.save(training, epochs, seed, now=True, finished=True)
+        if len(epochs) == training.last_epoch == model.max_iter and epochs[-1].validation_loss is not None:
+            warn(
+                f"training did not settle within max_iter={model.max_iter} epochs; raise max_iter, or learning_rate",
+                ConvergenceWarning,
+            )
+    callbacks.end()
+    return epochs
+
+
+def _held_out(task: Task, seed: int, previous: Mapping[str, Any] | None) -> Array:  # (n,) bool
+    """Rows to validate on. After a warm start a label that was trained on is never among them, nor the reverse."""
+    codes, fraction = task.labels.codes, task.model.validation_fraction
+    if not 0 <= fraction < 1:
+        raise ValueError(f"validation_fraction must lie in [0, 1), got {fraction}; 0 trains on every label")
+    free = codes if task.weights is None else np.where(task.weights > 0, codes, UNLABELLED)
+    kept = np.zeros(len(codes), dtype=bool)
+    if previous is not None:
+        free = np.where(previous["_codes"] == UNLABELLED, free, UNLABELLED)
+        kept = previous["validation_mask_"] & (codes != UNLABELLED)
+    generator = torch.Generator().manual_seed(seed)
+    return kept | hold_out(torch.from_numpy(free), fraction, generator).numpy()
+
+
+def _coverage(fitted: FittedNetwork, task: Task, seed: int) -> Coverage | None:
+    hood = fitted.hood
+    if scipy.sparse.issparse(task.distances) or hood.n_candidates == hood.n_rows - 1:
+        return None
+    n_sample = min(200, max(50, _PAIRS_SAMPLED // hood.n_rows))
+    options = {"distances": task.distances, "n_sample": n_sample, "random_state": seed}
+    return candidate_coverage(fitted.module, fitted.rows, hood, fitted.metric, **options)
+
+
+def _serves(previous: Mapping[str, Any], metric: Metric, count: int) -> bool:
+    """Whether the neighbours of the last fit are those of this one."""
+    return previous["_fitted"].metric == metric and previous["neighborhood_"].n_candidates == count
+
+
+def _take_over(network: ANGPN, classes: Array, previous: ANGPN, previous_classes: Array) -> None:
+    """Start from the weights of the last fit; a class that it did not know starts afresh."""
+    if network.config | {"out_channels": 0} != previous.config | {"out_channels": 0}:
+        raise ValueError(
+            "warm_start needs the features and the network of the last fit, got others; fit with warm_start=False"
+        )
+    with torch.no_grad():
+        network.convs.load_state_dict(previous.convs.state_dict())
+        for place, name in enumerate(classes):
+            known = np.flatnonzero(previous_classes == name)
+            if len(known):
+                network.perceptron.weight[place] = previous.perceptron.weight[known[0]]

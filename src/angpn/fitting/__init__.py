@@ -1,1 +1,0 @@
-"""The two ways an estimator is fitted: a network with hidden layers, or a committee."""

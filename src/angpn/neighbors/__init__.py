@@ -1,0 +1,1 @@
+"""Each row's candidates and their distances, found exactly, by an index, or by several processes together."""

@@ -1,0 +1,419 @@
+"""Rows shared out among the processes of a torch.distributed job.
+
+Each process has some rows of its own: their candidate lists, their features and activations. What its lists need of
+other processes' rows, the *halo*, is fetched before each step of Algorithm 1, and in the backward pass what the halo
+got of the gradient is sent home. Beside that only sums go round: of losses, and of the gradients of the weights.
+
+Rows are dealt out in an order in which neighbours are near each other, so that halos are small.
+"""
+
+import atexit
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from angpn.neighbors.locality import NEAREST, Part, locality_order
+from angpn.neighbors.neighborhood import Extend, Neighborhood
+from angpn.utils.typing import Array
+
+TIMEOUT = timedelta(minutes=30)  # that a process waits for the others, which may still be searching
+_QUERIES_AT_ONCE = 2**14  # of all processes together
+
+Deal = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they return
+
+
+class Search(Protocol):
+    """How processes find the nearest rows together, each among the rows that it answers for."""
+
+    dtype: torch.dtype  # of distances
+
+    def deal(self, rank: int, size: int, joined: Callable[[Tensor], Tensor]) -> Tensor:  # (r,)
+        """The rows that the process of this rank answers for, and asks about.
+
+        What takes long and is done once is done here; ``joined`` puts the tables of all processes side by side.
+        """
+
+    def groups(self, rows: Tensor, times: int) -> Tensor:  # (r, g)
+        """Where to look for the nearest of these rows; ``times`` is more than 1 where too few were found."""
+
+    def owners(self, groups: Tensor) -> Tensor:  # (r, processes) bool
+        """Which processes must be asked."""
+
+    def __call__(self, rows: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:  # (r, c) each
+        """The numbers of the nearest, and their distances; -1 and infinity where there are fewer."""
+
+
+def join() -> bool:
+    """Whether this process works together with others; joins them where torchrun has started it."""
+    if not dist.is_available():
+        return False
+    if not dist.is_initialized():
+        if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
+            return False
+        # Its functions have the group as a default, and an optimizer imports it: later, and they would keep this group
+        # alive to the end of the interpreter, which its threads then abort.
+        import_module("torch.distributed.nn")
+        with _clear_errors():
+            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
+        atexit.register(_leave)
+    return dist.get_world_size() > 1
+
+
+def _leave() -> None:
+    """End the threads of the group before the interpreter ends, which else may abort."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def is_first() -> bool:
+    """Whether this process speaks and writes for all."""
+    return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
+
+
+def n_processes() -> int:
+    """How many work together, this one included."""
+    return dist.get_world_size() if join() else 1
+
+
+def agreed(number: int) -> int:
+    """The number that the first process has drawn."""
+    return int(_of_first(torch.tensor(number)))
+
+
+def alone(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What these tasks return, done by this process."""
+    return [task() for task in tasks]
+
+
+def dealt_out(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What these tasks return, each done by one process and told to all."""
+    size = dist.get_world_size()
+    everyone: list[Any] = [None] * size
+    mine = [task() for task in tasks[dist.get_rank() :: size]]
+    with _clear_errors():
+        dist.all_gather_object(everyone, mine)
+    return [everyone[place % size][place // size] for place in range(len(tasks))]
+
+
+class Halo:
+    """The rows of others that this process needs, and those of its own that others need."""
+
+    def __init__(self, numbers: Tensor, bounds: Sequence[int]) -> None:
+        """Of the rows with these numbers, in order; each process has the numbers from one bound to the next."""
+        self.numbers, self._bounds, self._counts = numbers, bounds, _by_owner(numbers, bounds)
+        self._sent_counts = _told(self._counts)
+        self._sent = _exchanged(numbers, self._counts, self._sent_counts) - bounds[dist.get_rank()]
+        self._places: Tensor | None = None
+        self._size = len(numbers)
+
+    def part(self, places: Tensor) -> "Halo":
+        """That exchanges only the rows at these places of this one, and leaves the others zero."""
+        part = Halo(self.numbers[places], self._bounds)
+        part._places, part._size = places, self._size
+        return part
+
+    def extend(self, features: Any) -> Any:  # (n_rows + halo, ...)
+        """Own rows, followed by those of the halo."""
+        if scipy.sparse.issparse(features):
+            return self._extend_sparse(features)
+        own, shape = len(features), features.shape[1:]
+        extended = features.new_empty(own + self._size, *shape)
+        received = extended[own:] if self._places is None else features.new_empty(len(self.numbers), *shape)
+        with _exchanging(features[self._sent], received, self._sent_counts, self._counts):
+            extended[:own] = features
+        if self._places is not None:
+            extended[own:] = 0
+            extended[own + self._places] = received
+        return extended
+
+    def _extend_sparse(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+        sent = features[self._sent.numpy()]
+        lengths = torch.from_numpy(np.diff(sent.indptr)).long()
+        received = _exchanged(lengths, self._sent_counts, self._counts)
+        counts = [
+            [int(part.sum()) for part in numbers.split(by_owner)]
+            for numbers, by_owner in ((lengths, self._sent_counts), (received, self._counts))
+        ]
+        parts = sent.data, sent.indices.astype(np.int32, copy=False)  # of one type whatever scipy chose elsewhere
+        entries = [_exchanged(torch.from_numpy(part), *counts).numpy() for part in parts]
+        starts = np.concatenate([[0], received.cumsum(0).numpy()])
+        halo = scipy.sparse.csr_array((*entries, starts), shape=(len(self.numbers), features.shape[1]))
+        return scipy.sparse.vstack([features, halo], format="csr")
+
+    def fold(self, gradient: Tensor) -> Tensor:  # (n_rows, ...)
+        """The adjoint of :meth:`extend`: what the halo has is sent home and added there."""
+        own = len(gradient) - self._size
+        received = gradient.new_empty(len(self._sent), *gradient.shape[1:])
+        sent = gradient[own:].contiguous() if self._places is None else gradient[own + self._places]
+        with _exchanging(sent, received, self._counts, self._sent_counts):
+            folded = gradient[:own].clone()
+        return folded.index_add_(0, self._sent.to(gradient.device), received)
+
+
+@dataclass(frozen=True, eq=False)
+class Shard(Part):
+    """The lists of this process's rows: numbers below ``n_rows`` are its own rows, the others those of its halo."""
+
+    bounds: Sequence[int] = field(kw_only=True)  # numbers at which the rows of each process begin, and the last end
+    halo: Halo = field(kw_only=True)
+
+    @property
+    def total_rows(self) -> int:
+        """Those of all processes."""
+        return self.bounds[-1]
+
+    @property
+    def n_parts(self) -> int:  # type: ignore[override]
+        """Processes that share the rows."""
+        return len(self.bounds) - 1
+
+    @property
+    def n_columns(self) -> int:
+        """Own rows and halo."""
+        return len(self.rows) + len(self.halo.numbers)
+
+    def extend(self, features: Any, asking: Array | None = None) -> Any:
+        """Own rows, followed by those of the halo."""
+        return self._halo_of(asking).extend(features)
+
+    def fold(self, gradient: Tensor, asking: Array | None = None) -> Tensor:
+        """The adjoint of :meth:`extend`."""
+        return self._halo_of(asking).fold(gradient)
+
+    def _halo_of(self, asking: Array | None) -> Halo:
+        """What the lists of these rows need; the same few ask in every epoch."""
+        if asking is None:
+            return self.halo
+        halos = self.memo.setdefault("halos", {})
+        if asking.tobytes() not in halos:
+            listed = self.indices[asking].unique().long()
+            halos[asking.tobytes()] = self.halo.part(listed[listed >= self.n_rows] - self.n_rows)
+        found: Halo = halos[asking.tobytes()]
+        return found
+
+    def forget_halos(self) -> None:
+        """All processes together, before other rows may ask: else one might know them, and another wait to be told."""
+        self.memo.pop("halos", None)
+
+    def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, Extend]:
+        """Own rows of ``S + S^T``. Which rows these speak of is known only when others have told what they chose."""
+        own, start = self.n_rows, self.bounds[dist.get_rank()]
+        within = graph[:, :own]
+        entries = graph[:, own:].tocoo()  # of these others must hear
+        rows, columns, weights = (torch.from_numpy(part) for part in (entries.row, entries.col, entries.data))
+        rows, columns = start + rows.long(), self.halo.numbers[columns.long()]
+        order = columns.argsort(stable=True)  # by number, and so by owner
+        counts = _by_owner(columns, self.bounds)
+        received = _told(counts)
+        back = [_exchanged(part[order], counts, received) for part in (columns, rows, weights)]
+        rows, columns, weights = (torch.cat(pair) for pair in zip((rows, columns, weights), back, strict=True))
+        halo = Halo(columns.unique(), self.bounds)
+        places = (rows - start).numpy(), torch.searchsorted(halo.numbers, columns).numpy()
+        beyond = scipy.sparse.csr_array((weights.numpy(), places), shape=(own, len(halo.numbers)))
+        return scipy.sparse.hstack([within + within.T, beyond], format="csr"), halo.extend
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum over all processes."""
+        return _reduced(value, dist.ReduceOp.SUM)
+
+    def totals(self, values: list[Tensor]) -> list[Tensor]:
+        """The sums over all processes of several of one type, in one go."""
+        found = self.total(torch.cat([value.flatten() for value in values])).split([value.numel() for value in values])
+        return [part.view_as(value) for part, value in zip(found, values, strict=True)]
+
+    def largest(self, value: Tensor) -> Tensor:
+        """The maximum over all processes."""
+        return _reduced(value, dist.ReduceOp.MAX)
+
+    def average(self, values: Tensor) -> Tensor:
+        """The mean over the rows of all processes."""
+        return self.total(values.sum()) / self.total_rows
+
+    def joined(self, values: Tensor) -> Tensor:
+        """The values of all processes, one after the other."""
+        return _gathered(values)
+
+    def gathered(self, values: Tensor) -> Tensor:  # (total_rows, ...)
+        """What all rows of all processes have, in the order of the data."""
+        found = values.new_empty(self.total_rows, *values.shape[1:])
+        found[_gathered(self.rows)] = _gathered(values)
+        return found
+
+    def whole(self) -> Neighborhood:
+        """The lists of all rows, for a model that is of use after the job."""
+        numbers = self.extend(self.rows).int()[self.indices]
+        return Neighborhood(self.gathered(numbers), self.gathered(self.distances))
+
+
+def share_out(n_rows: int, n_candidates: int, search: Search, seed: int) -> Shard:
+    """Find the candidates of all rows together, and deal the rows out."""
+    size, rank = dist.get_world_size(), dist.get_rank()
+    if n_rows < 2 * size:
+        raise ValueError(f"{size} processes need at least two rows each, got {n_rows} in all; start fewer processes")
+    rows = search.deal(rank, size, _side_by_side)
+    indices, distances = _ask_all(rows, n_candidates, search, torch.Generator().manual_seed(seed))
+    listed = _gathered(indices[:, :NEAREST].contiguous())
+    nearest = torch.empty_like(listed)
+    nearest[_gathered(rows)] = listed
+    order = _of_first(locality_order(nearest) if rank == 0 else torch.empty(n_rows, dtype=torch.int64))
+    rank_of = torch.empty_like(order)
+    rank_of[order] = torch.arange(n_rows)
+    # The lists go from who found them to who owns their row: the process whose part it falls into by the new order.
+    bounds = [n_rows * place // size for place in range(size + 1)]
+    by_owner = rank_of[rows].argsort()
+    sent = _by_owner(rank_of[rows], bounds)
+    received = _told(sent)
+    rows, indices, distances = (_exchanged(part[by_owner], sent, received) for part in (rows, indices, distances))
+    mine = rank_of[rows].argsort()
+    return _with_halo(rows[mine], rank_of[indices[mine].long()], distances[mine], bounds)
+
+
+def _ask_all(
+    rows: Tensor, count: int, search: Search, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:  # (r, count) each
+    """Turn by turn each process asks about some of its rows, and answers all."""
+    indices = torch.empty(len(rows), count, dtype=torch.int32)
+    distances = torch.empty(len(rows), count, dtype=search.dtype)
+    left, times = torch.arange(len(rows)), 1
+    while most := int(_reduced(torch.tensor(len(left)), dist.ReduceOp.MAX)):  # once, unless groups were too small
+        n_turns = -(-most * dist.get_world_size() // _QUERIES_AT_ONCE)
+        for turn in range(n_turns):
+            some = left[len(left) * turn // n_turns : len(left) * (turn + 1) // n_turns]
+            indices[some], distances[some] = _ask(rows[some], search, times, generator)
+        left, times = (indices[:, -1] < 0).nonzero().squeeze(1), 4 * times
+    return indices, distances
+
+
+def _ask(rows: Tensor, search: Search, times: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """The nearest of what those who may know say of these rows; and an answer to each who asks the same."""
+    groups = search.groups(rows, times)
+    asked = search.owners(groups)
+    questions = torch.cat([rows.int()[:, None], groups], dim=1)
+    received = _dealt([questions[places] for places in asked.T])
+    answers = [search(table[:, 0].long(), table[:, 1:]) for table in received]
+    numbers, lengths = (_dealt(list(tables)) for tables in zip(*answers, strict=True))
+    count, rank = numbers[0].shape[1], dist.get_rank()
+    indices = torch.full((len(rows), count), -1, dtype=torch.int32)
+    distances = torch.full((len(rows), count), torch.inf, dtype=search.dtype)
+    indices[asked[:, rank]], distances[asked[:, rank]] = numbers[rank], lengths[rank]
+    for other, places in enumerate(asked.T):
+        if other != rank:
+            both = torch.cat([indices[places], numbers[other]], dim=1)
+            near = torch.cat([distances[places], lengths[other]], dim=1)
+            # Among equals the order of processes, which may be that of the rows, must not decide.
+            shuffle = torch.randperm(2 * count, generator=generator)
+            nearest = shuffle[near[:, shuffle].argsort(dim=1, stable=True)[:, :count]]
+            indices[places], distances[places] = both.gather(1, nearest), near.gather(1, nearest)
+    return indices, distances
+
+
+def _with_halo(rows: Tensor, indices: Tensor, distances: Tensor, bounds: Sequence[int]) -> Shard:
+    """Lists in numbers of the new order, in those of the shard."""
+    start = bounds[dist.get_rank()]
+    halo = Halo(_others(indices, start, start + len(rows)), bounds)
+    return Shard(_numbered(indices, start, len(rows), halo), distances, rows=rows, bounds=bounds, halo=halo)
+
+
+def _others(numbers: Tensor, start: int, stop: int) -> Tensor:
+    """Those that are not from ``start`` to ``stop``, each once and in order."""
+    return numbers[(numbers < start) | (numbers >= stop)].unique()
+
+
+def _numbered(numbers: Tensor, start: int, own: int, halo: Halo) -> Tensor:
+    """Numbers among all rows as numbers among own rows and halo."""
+    found = numbers - start
+    others = (found < 0) | (found >= own)  # few
+    found[others] = own + torch.searchsorted(halo.numbers, numbers[others])
+    return found
+
+
+def _by_owner(numbers: Tensor, bounds: Sequence[int]) -> list[int]:
+    """How many of these rows each process has."""
+    owner = torch.bucketize(numbers, torch.tensor(bounds[1:]), right=True)
+    return torch.bincount(owner, minlength=len(bounds) - 1).tolist()
+
+
+# The collectives. Whatever goes wrong in one is most likely another process that is no longer there.
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise RuntimeError(
+            f"all processes of the job must stay to the end, got none or no answer from another ({reason}); see its "
+            "error, then start all again, with resume=True where there is a checkpoint"
+        ) from error
+
+
+@contextmanager
+def _exchanging(
+    sent: Tensor, received: Tensor, sent_counts: Sequence[int], received_counts: Sequence[int]
+) -> Iterator[None]:
+    """What is done meanwhile must touch neither."""
+    with _clear_errors():
+        work = dist.all_to_all_single(received, sent, list(received_counts), list(sent_counts), async_op=True)
+    yield
+    with _clear_errors():
+        work.wait()
+
+
+def _exchanged(values: Tensor, sent_counts: Sequence[int], received_counts: Sequence[int]) -> Tensor:
+    received = values.new_empty(sum(received_counts), *values.shape[1:])
+    with _exchanging(values.contiguous(), received, sent_counts, received_counts):
+        pass
+    return received
+
+
+def _of_first(values: Tensor) -> Tensor:
+    """What the first process has."""
+    with _clear_errors():
+        dist.broadcast(values, 0)
+    return values
+
+
+def _told(counts: Sequence[int]) -> list[int]:
+    """What every process has said to this one, each having a number for each."""
+    ones = [1] * len(counts)
+    return _exchanged(torch.tensor(counts), ones, ones).tolist()
+
+
+def _dealt(tables: Sequence[Tensor]) -> list[Tensor]:
+    """From each process its table for this one, where every process has a table for each; their sizes may differ."""
+    ones = [1] * len(tables)
+    shapes = _exchanged(torch.tensor([table.shape for table in tables]), ones, ones).tolist()
+    received = [rows * columns for rows, columns in shapes]
+    flat = _exchanged(torch.cat([table.flatten() for table in tables]), [t.numel() for t in tables], received)
+    return [part.view(*shape) for part, shape in zip(flat.split(received), shapes, strict=True)]
+
+
+def _side_by_side(table: Tensor) -> Tensor:
+    """The tables of all processes, whose rows are the same."""
+    return torch.cat(_dealt([table] * dist.get_world_size()), dim=1)
+
+
+def _gathered(values: Tensor) -> Tensor:
+    """The values of all processes, one after the other."""
+    size = dist.get_world_size()
+    counts = _told([len(values)] * size)
+    sent = values.repeat(size, *[1] * (values.ndim - 1))
+    return _exchanged(sent, [len(values)] * size, counts)
+
+
+def _reduced(value: Tensor, how: Any) -> Tensor:
+    value = value.clone()
+    with _clear_errors():
+        dist.all_reduce(value, how)
+    return value

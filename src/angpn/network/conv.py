@@ -1,0 +1,217 @@
+"""The hidden propagation layer of ANGPN, Eq. (12)."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
+
+import scipy.sparse
+import torch
+from torch import Tensor, nn
+
+from angpn.anfp.algorithm import algorithm1
+from angpn.anfp.fused import algorithm1_fused, graph_fused
+from angpn.anfp.graph import Gamma, Rule, check_candidates, check_graph_options
+from angpn.anfp.propagation import Direction
+from angpn.anfp.sparse import PropagatedSparse, graph_sparse, propagate_sparse
+from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
+from angpn.utils.checks import as_float_tensor, as_sparse_rows, check_alpha, check_choice, check_finite, check_same_rows
+
+Backend = Literal["auto", "kernel", "torch", "dense"]
+
+
+class ANGPNConv(nn.Module):
+    r"""Learns the neighbour graph that best serves propagation, propagates on it, and maps the result.
+
+    .. math:: H^{(k+1)} = \sigma\big( P(D, H^{(k)}) \, W^{(k)} \big)
+
+    with :math:`P` the ``num_steps`` alternations of Algorithm 1 (``None``: until it settles).
+
+    Args:
+        in_channels: width of the input.
+        out_channels: width of the output.
+        n_neighbors: k of Eq. (9), about how many neighbours a row has (exactly so for beta = 0 and gamma "local"). With
+            gamma "auto" or "local" a row needs at least k + 1 candidates to choose from.
+        alpha: fraction that a row takes from its neighbours, Eq. (13).
+        beta: weight of the features in the graph, Eq. (8); 0 leaves the distances alone to decide (NGPN).
+        gamma: "auto", "local" or a number, see :func:`angpn.neighbor_graph`.
+        rule: "simplex", "printed" or "knn", see :func:`angpn.neighbor_graph`.
+        num_steps: T of Algorithm 1.
+        direction: propagate on S ("directed", the paper's), on (S + S^T)/2 ("symmetric"), or on that one with its
+            degrees divided out ("normalized").
+        graph_gradient: let the gradient flow through S.
+        normalize: let the graph see the rows of F at unit length, so that F F^T stays in [-1, 1] beside the distances
+            however long the features grow; what is propagated keeps its length.
+        activation: sigma, or None for the identity.
+        backend: "kernel" (compiled, candidate lists on the CPU), "torch" (plain torch operations on lists, any device),
+            "dense" (n x n matrices, the reference), or "auto": the first of these that fits the input.
+
+    Shapes: features (n, in_channels), dense or sparse, and the distances, an (n, n) matrix or a
+    :class:`~angpn.neighbors.neighborhood.Neighborhood`, to (n, out_channels).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        n_neighbors: int = 10,
+        alpha: float = 0.5,
+        beta: float = 0.3,
+        gamma: Gamma = "auto",
+        rule: Rule = "simplex",
+        num_steps: int | None = 2,
+        direction: Direction = "directed",
+        graph_gradient: bool = True,
+        normalize: bool = False,
+        activation: Callable[[Tensor], Tensor] | None = torch.relu,
+        backend: Backend = "auto",
+    ) -> None:
+        super().__init__()
+        check_alpha(alpha)
+        check_graph_options(n_neighbors=n_neighbors, beta=beta, gamma=gamma, rule=rule)
+        check_choice(direction, "direction", get_args(Direction))
+        check_choice(backend, "backend", get_args(Backend))
+        if num_steps is not None and num_steps < 1:
+            raise ValueError(f"num_steps must be at least 1, got {num_steps}; None runs to convergence")
+        if in_channels < 1 or out_channels < 1:
+            raise ValueError(
+                f"in_channels and out_channels must be at least 1, got {in_channels} and {out_channels}; "
+                "in_channels is the number of columns of the features"
+            )
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.n_neighbors, self.alpha, self.beta, self.gamma, self.rule = n_neighbors, alpha, beta, gamma, rule
+        self.num_steps, self.direction, self.graph_gradient = num_steps, direction, graph_gradient
+        self.normalize, self.activation, self.backend = normalize, activation, backend
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels))
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Glorot initialisation."""
+        glorot_(self.weight, generator)
+
+    def propagate(
+        self,
+        features: Tensor | scipy.sparse.csr_array,
+        distances: Tensor | Neighborhood | DenseNeighborhood,
+        rows: Tensor | None = None,
+    ) -> Tensor | PropagatedSparse:
+        """P(D, H) of Algorithm 1; or only these of its rows (distinct), which is less work for the compiled backend."""
+        sparse = as_sparse_rows(features, self.weight.dtype)
+        if sparse is not None:
+            factors = propagate_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
+            return factors if rows is None else factors[rows]
+        features, hood, backend = self._checked(features, distances)
+        if backend == "kernel":
+            assert isinstance(hood, Neighborhood)
+            return algorithm1_fused(hood, features, rows, **self._options)
+        propagated = algorithm1(hood, features, **self._options)[0]
+        return propagated if rows is None else propagated[rows]
+
+    def after_steps(
+        self,
+        num_steps: int | None,
+        features: Tensor | scipy.sparse.csr_array,
+        distances: Tensor | Neighborhood | DenseNeighborhood,
+    ) -> Tensor | scipy.sparse.csr_array:
+        """F after another number of steps of Algorithm 1: H itself after 0, the settled F for None."""
+        if num_steps == 0 or self.beta == 0:
+            return features
+        propagated = self.with_steps(num_steps).propagate(features, distances)
+        return propagated.multiplied() if isinstance(propagated, PropagatedSparse) else propagated
+
+    def with_steps(self, num_steps: int | None) -> "ANGPNConv":
+        """The same layer, with the same weights, for another number of steps."""
+        other = copy.copy(self)
+        other.num_steps = num_steps
+        return other
+
+    def graph(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """The S that Algorithm 1 ends with: its weights on the candidates, (n, m), or (n, n) for a full matrix."""
+        sparse = as_sparse_rows(features, self.weight.dtype)
+        if sparse is not None:
+            return graph_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
+        features, hood, _ = self._checked(features, distances)
+        return algorithm1(hood, features, **self._options)[1]
+
+    def graph_matrix(self, features: Tensor, hood: Neighborhood) -> scipy.sparse.csr_array:
+        """The same S as a sparse matrix without its zeros, compiled where that is possible."""
+        if as_sparse_rows(features, self.weight.dtype) is None:
+            features, checked, backend = self._checked(features, hood)
+            if backend == "kernel":
+                assert isinstance(checked, Neighborhood)
+                return graph_fused(checked, features, **self._options)
+        return hood.to_csr(self.graph(features, hood))
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        names = "n_neighbors", "alpha", "beta", "gamma", "rule", "num_steps", "direction", "graph_gradient", "normalize"
+        return {name: getattr(self, name) for name in names}
+
+    def _checked(
+        self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood
+    ) -> tuple[Tensor, Neighborhood | DenseNeighborhood, Backend]:
+        """The input as the backend takes it, and which backend that is."""
+        hood = as_neighborhood(distances)
+        features = as_float_tensor(features, "features").to(self.weight.dtype)
+        self._check_shape(features.shape, hood)
+        if isinstance(hood, DenseNeighborhood):
+            if self.backend in ("kernel", "torch"):
+                raise ValueError(
+                    f"backend={self.backend!r} works on candidate lists, got an (n, n) matrix of distances; "
+                    "make lists with nearest_candidates, or use backend='auto' or 'dense'"
+                )
+            return features, hood, "dense"
+        if self.backend == "dense":
+            return features, hood.to_dense(), "dense"
+        if self.backend == "auto":
+            compiled = features.device.type == "cpu" and features.dtype in (torch.float32, torch.float64)
+            return features, hood, "kernel" if compiled else "torch"
+        if self.backend == "kernel" and features.device.type != "cpu":
+            raise ValueError(
+                f"backend='kernel' runs on the CPU, got features on {features.device}; use backend='torch'"
+            )
+        return features, hood, self.backend
+
+    def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """Eq. (12)."""
+        return self.transform(self.propagate(features, distances))
+
+    def _checked_lists(
+        self, features: scipy.sparse.csr_array, distances: Tensor | Neighborhood | DenseNeighborhood
+    ) -> Neighborhood:
+        if not isinstance(distances, Neighborhood) or self.backend in ("torch", "dense"):
+            raise ValueError(
+                f"sparse features need candidate lists and backend 'auto' or 'kernel', got {type(distances).__name__} "
+                f"and backend={self.backend!r}; make lists with nearest_candidates, or pass dense features"
+            )
+        check_finite(torch.from_numpy(features.data)[:, None], "features")
+        self._check_shape(features.shape, distances)
+        return distances
+
+    def _check_shape(self, shape: Sequence[int], hood: Neighborhood | DenseNeighborhood) -> None:
+        if shape[1] != self.in_channels:
+            raise ValueError(
+                f"features must have in_channels={self.in_channels} columns, got {shape[1]}; "
+                "make the layer as wide as its input"
+            )
+        check_same_rows(shape[0], hood.n_rows, "features", "distances")
+        check_candidates(hood, n_neighbors=self.n_neighbors, gamma=self.gamma, rule=self.rule)
+
+    def transform(self, propagated: Tensor | PropagatedSparse) -> Tensor:
+        """What Eq. (12) does with P(D, H): the linear map and the activation."""
+        mapped = propagated @ self.weight
+        return mapped if self.activation is None else self.activation(mapped)
+
+    def extra_repr(self) -> str:
+        """The options that differ between layers one meets."""
+        return (
+            f"{self.in_channels}, {self.out_channels}, n_neighbors={self.n_neighbors}, "
+            f"alpha={self.alpha}, beta={self.beta}, num_steps={self.num_steps}"
+        )
+
+
+def glorot_(weight: Tensor, generator: torch.Generator | None) -> None:
+    """Glorot's uniform initialisation, drawn on the CPU whatever the device, so that one seed means one result."""
+    drawn = nn.init.xavier_uniform_(torch.empty(weight.shape, dtype=weight.dtype), generator=generator)
+    with torch.no_grad():
+        weight.copy_(drawn)

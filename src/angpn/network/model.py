@@ -1,0 +1,160 @@
+"""The network: hidden propagation layers of Eq. (12), then a perceptron and the softmax of Eq. (14)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import scipy.sparse
+import torch
+from torch import Tensor, nn
+
+from angpn.anfp.sparse import PropagatedSparse
+from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
+from angpn.network.conv import ANGPNConv, glorot_
+
+
+class ANGPN(nn.Module):
+    r"""Adaptive Neighborhood Graph Propagation Network. NGPN, the paper's fixed-graph baseline, is ``beta=0``.
+
+    .. math:: Z = softmax(H^{(K)}), \quad H^{(K)} = H^{(K-1)} W^{(K-1)},
+              \quad H^{(k+1)} = \sigma(P(D, H^{(k)}) W^{(k)}), \quad H^{(0)} = X
+
+    Args:
+        in_channels: width of X.
+        hidden_channels: width of the hidden layers, or one width for each.
+        out_channels: number of classes.
+        num_layers: number of hidden layers; follows from ``hidden_channels`` when that is a sequence, else 2.
+        normalize_hidden: let the graphs of the hidden layers see rows of unit length. Without it F F^T grows as
+            training goes on, until the distances no longer count. The first layer takes X as it comes.
+        dropout: share of a hidden layer's numbers that an epoch of training leaves out.
+        conv_options: what :class:`~angpn.ANGPNConv` takes beside its widths and ``normalize`` (``n_neighbors``,
+            ``alpha``, ``beta``, ...).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int | Sequence[int],
+        out_channels: int,
+        num_layers: int | None = None,
+        *,
+        normalize_hidden: bool = False,
+        dropout: float = 0.0,
+        **conv_options: Any,
+    ) -> None:
+        super().__init__()
+        if "normalize" in conv_options:
+            raise ValueError("normalize is set by normalize_hidden in a network, got normalize; pass normalize_hidden")
+        widths = _widths(hidden_channels, num_layers)
+        if out_channels < 2:
+            raise ValueError(
+                f"out_channels must be at least 2 classes, got {out_channels}; it is the number of classes"
+            )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {dropout}; 0 leaves nothing out")
+        self.dropout = dropout
+        # What the constructor would take to make this network again.
+        self.config = {
+            "in_channels": in_channels,
+            "hidden_channels": widths,
+            "out_channels": out_channels,
+            "normalize_hidden": normalize_hidden,
+            "dropout": dropout,
+            **conv_options,
+        }
+        self.convs = nn.ModuleList(
+            ANGPNConv(before, after, normalize=normalize_hidden and depth > 0, **conv_options)
+            for depth, (before, after) in enumerate(zip([in_channels, *widths], widths, strict=False))
+        )
+        self.perceptron = nn.Linear(widths[-1], out_channels, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Glorot initialisation of every layer."""
+        for conv in self.convs:
+            assert isinstance(conv, ANGPNConv)
+            conv.reset_parameters(generator)
+        glorot_(self.perceptron.weight, generator)
+
+    def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """The logits H^(K), (n, out_channels)."""
+        hood = as_neighborhood(distances)
+        return self.classify(self.propagate_input(features, hood), hood)
+
+    def propagate_input(
+        self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood
+    ) -> Tensor | PropagatedSparse:
+        """P(D, X) of the first layer. No weight enters it, so training needs it only once."""
+        return self.convs[0].propagate(features, distances)  # type: ignore[operator]
+
+    def classify(
+        self,
+        propagated: Tensor | PropagatedSparse,
+        distances: Tensor | Neighborhood | DenseNeighborhood,
+        rows: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """The logits from the propagated input of the first layer: all, or those of some rows, which is less work.
+
+        In training mode ``generator`` decides what dropout leaves out.
+        """
+        return self.perceptron(self._hidden(propagated, as_neighborhood(distances), rows, generator)[-1])
+
+    def embed(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """The last hidden layer H^(K-1)."""
+        hood = as_neighborhood(distances)
+        return self._hidden(self.propagate_input(features, hood), hood)[-1]
+
+    def probabilities(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
+        """Z of Eq. (14)."""
+        return self(features, distances).softmax(dim=1)
+
+    def graphs(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> list[Tensor]:
+        """The S that each layer ended with, as weights on the candidates (n, m)."""
+        hood = as_neighborhood(distances)
+        inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
+        return [conv.graph(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
+
+    def graph_matrices(self, features: Tensor, hood: Neighborhood) -> list[scipy.sparse.csr_array]:
+        """The same as sparse matrices without their zeros."""
+        inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
+        return [conv.graph_matrix(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
+
+    def _hidden(
+        self,
+        propagated: Tensor | PropagatedSparse,
+        hood: Neighborhood | DenseNeighborhood,
+        rows: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> list[Tensor]:
+        """H^(1) to H^(K-1), the last of them in these rows only."""
+        last = len(self.convs) - 1
+        hidden: list[Tensor] = []
+        for depth, conv in enumerate(self.convs):
+            assert isinstance(conv, ANGPNConv)
+            wanted = rows if depth == last else None
+            if depth > 0:
+                propagated = conv.propagate(hidden[-1], hood, wanted)
+            elif wanted is not None:
+                propagated = propagated[wanted]
+            hidden.append(self._dropped(conv.transform(propagated), generator))
+        return hidden
+
+    def _dropped(self, hidden: Tensor, generator: torch.Generator | None) -> Tensor:
+        if self.dropout == 0 or not self.training:
+            return hidden
+        # Drawn on the CPU whatever the device, so that one seed means one result.
+        kept = torch.rand(hidden.shape, generator=generator, dtype=hidden.dtype) >= self.dropout
+        return hidden * kept.to(hidden.device) / (1 - self.dropout)
+
+
+def _widths(hidden_channels: int | Sequence[int], num_layers: int | None) -> list[int]:
+    if isinstance(hidden_channels, Sequence):
+        widths = [int(width) for width in hidden_channels]
+    else:
+        widths = [int(hidden_channels)] * (2 if num_layers is None else num_layers)
+    if not widths or min(widths) < 1 or num_layers not in (None, len(widths)):
+        raise ValueError(
+            f"hidden_channels must be one positive width, or one for each of num_layers >= 1 hidden layers, got "
+            f"hidden_channels={hidden_channels}, num_layers={num_layers}; the paper has 50 and 2"
+        )
+    return widths

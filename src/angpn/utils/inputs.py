@@ -1,0 +1,133 @@
+"""What users pass to the estimator, as the network takes it."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from sklearn.preprocessing import normalize
+from torch import Tensor
+
+from angpn.utils.checks import as_sparse_rows, check_same_rows, warn
+from angpn.utils.labels import UNLABELLED
+from angpn.utils.typing import Array
+
+
+def prepared_rows(X: Any, unit_rows: bool) -> Any:
+    """The rows as the network sees them: a contiguous array or a CSR array, our own copy.
+
+    Rows that are mapped from a file and cannot be written to are not copied, unless they are scaled.
+    """
+    if scipy.sparse.issparse(X):
+        X = scipy.sparse.csr_array(X, copy=True)
+        X.sum_duplicates()
+    elif unit_rows or not _is_mapped(X):
+        X = np.array(X, order="C")
+    return normalize(X, copy=False) if unit_rows else X
+
+
+def _is_mapped(X: Array) -> bool:
+    """Whether this is a read-only view of a file."""
+    base: Any = X
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    return isinstance(base, np.memmap) and X.flags.c_contiguous and not X.flags.writeable
+
+
+def as_distances(distances: Any) -> Any:
+    """None, a dense array, or CSR."""
+    if distances is None:
+        return None
+    sparse = as_sparse_rows(distances, torch.float64)
+    return as_array(distances) if sparse is None else sparse
+
+
+def as_weights(sample_weight: Any, codes: Array) -> Array:  # (n,) float64
+    """One weight a row; 1 where a row is unlabelled, since there it never counts."""
+    weights = as_array(sample_weight).astype(np.float64)
+    if weights.ndim == 0:
+        weights = np.full(len(codes), float(weights))
+    check_same_rows(len(weights), len(codes), "sample_weight", "X")
+    return np.where(codes == UNLABELLED, 1.0, weights)
+
+
+def plain(value: Any) -> Any:
+    """A numpy scalar, as a search over numpy.arange gives it, as Python's own number."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def plain_seed(random_state: Any) -> Any:
+    """What a checkpoint knows a seed by: a generator has no name, but what was drawn from it is in the file."""
+    return int(random_state) if isinstance(random_state, int | np.integer) else None
+
+
+def as_array(values: Any) -> Array:
+    """A tensor, a list or a column of a table as a numpy array."""
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def on_device(features: Any, device: torch.device) -> Any:
+    """Dense rows as a tensor on the device; sparse ones stay what they are."""
+    return features if scipy.sparse.issparse(features) else torch.from_numpy(features).to(device)
+
+
+def equal_rows(a: Any, b: Any) -> bool:
+    """Whether two sets of prepared rows are the same."""
+    if type(a) is not type(b) or a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return bool((a != b).nnz == 0) if scipy.sparse.issparse(a) else np.array_equal(a, b)
+
+
+def find_device(device: str | torch.device, sparse: bool) -> torch.device:
+    """The device asked for, if it is there and fit for the rows."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() and not sparse else "cpu")
+    try:
+        found = torch.device(device)
+        torch.empty(1, device=found).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(
+            f"device must be one that torch finds on this machine, got {str(device)!r} ({str(error).splitlines()[0]}); "
+            "use 'auto' or 'cpu'"
+        ) from error
+    if sparse and found.type != "cpu":
+        raise ValueError(f"a sparse X is computed on the CPU, got device={str(device)!r}; use 'auto' or 'cpu'")
+    return found
+
+
+def as_widths(sizes: Any) -> list[int]:
+    """The width of each hidden layer."""
+    widths = [int(size) for size in np.atleast_1d(sizes)]
+    if not widths or min(widths) < 1:
+        raise ValueError(f"hidden_layer_sizes must be one or more widths >= 1, got {sizes}; the paper has (50, 50)")
+    return widths
+
+
+def check_scales(X: Any) -> None:
+    """Warn where a few columns alone would decide who is near whom."""
+    if scipy.sparse.issparse(X):
+        return
+    spread = X.std(axis=0)
+    spread = spread[spread > 0]
+    if len(spread) and spread.max() > 100 * np.median(spread):
+        warn(
+            f"columns of X should be of like scale, got standard deviations up to {spread.max():.3g} with a median of "
+            f"{np.median(spread):.3g}; standardise them (sklearn.preprocessing.StandardScaler)"
+        )
+
+
+def few_enough_neighbors(n_neighbors: int, n_rows: int) -> int:
+    """k, or as many as so few rows allow."""
+    if n_neighbors <= n_rows - 2:
+        return n_neighbors
+    warn(
+        f"n_neighbors={n_neighbors} needs {n_neighbors + 2} rows, got n_samples={n_rows}, so n_neighbors is lowered to "
+        f"{n_rows - 2}; pass more rows, or a lower n_neighbors"
+    )
+    return n_rows - 2
+
+
+def check_not_negative(distances: Array) -> None:
+    """A matrix of similarities passed for distances often shows by its signs."""
+    if distances.size and np.nanmin(distances) < 0:
+        raise ValueError(f"distances must be >= 0, got {np.nanmin(distances):g}; pass distances, not similarities")

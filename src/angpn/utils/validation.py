@@ -1,0 +1,93 @@
+"""Labels that are held out for validation, and what weights and masks of rows must be."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from angpn.utils.checks import as_tensor, check_same_rows, warn
+from angpn.utils.labels import UNLABELLED
+
+
+def hold_out(
+    labels: Tensor,  # (n,) int64, -1 where unlabelled
+    fraction: float,
+    generator: torch.Generator,
+) -> Tensor:  # (n,) bool
+    """A random ``fraction`` of the labelled rows of each class, at least one; none of a class with one label."""
+    held = torch.zeros_like(labels, dtype=torch.bool)
+    if fraction == 0:
+        return held
+    for label in labels[labels != UNLABELLED].unique():
+        rows = (labels == label).nonzero().squeeze(1)
+        count = min(max(1, round(fraction * len(rows))), len(rows) - 1)
+        held[rows[torch.randperm(len(rows), generator=generator)[:count]]] = True
+    return held
+
+
+def checked_weights(weights: Any, labels: Tensor, dtype: torch.dtype) -> Tensor | None:  # (n,)
+    """One weight a row, if they can be weights."""
+    if weights is None:
+        return None
+    weights = as_tensor(weights, "sample_weight").cpu().to(dtype)
+    if weights.ndim != 1 or not (torch.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError(
+            f"sample_weight must be one finite number >= 0 a row, got shape {tuple(weights.shape)} from "
+            f"{weights.min().item():g} to {weights.max().item():g}; correct the weights"
+        )
+    check_same_rows(len(weights), len(labels), "sample_weight", "labels")
+    return weights
+
+
+def checked_mask(mask: Any, labels: Tensor) -> Tensor:  # (n,) bool
+    """A mask of validation rows, if it marks labelled rows only."""
+    mask = as_tensor(mask, "validation_mask")
+    if mask.dtype != torch.bool or mask.ndim != 1:
+        raise ValueError(
+            f"validation_mask must be one bool a row, got shape {tuple(mask.shape)} of {mask.dtype}; "
+            "mark validation rows True"
+        )
+    mask = mask.cpu()
+    check_same_rows(len(mask), len(labels), "validation_mask", "labels")
+    unlabelled = int((mask & (labels == UNLABELLED)).sum())
+    if unlabelled:
+        raise ValueError(
+            f"validation_mask must mark labelled rows only, got {unlabelled} unlabelled one(s); "
+            "give those rows a label or unmark them"
+        )
+    return mask
+
+
+def check_task(labels: Tensor, validation: Tensor, weights: Tensor | None, names: list[Any]) -> None:
+    """Whether there is something to learn from, and to judge by where labels are held out."""
+    training = (labels != UNLABELLED) & ~validation
+    _check_training_labels(labels[training], names)
+    if weights is not None:
+        _check_some_weight(weights[training], "trained")
+        if validation.any():
+            _check_some_weight(weights[validation], "validated")
+
+
+def _check_some_weight(weights: Tensor, what: str) -> None:
+    if not weights.any():
+        raise ValueError(
+            f"sample_weight must not be zero for every row that is {what} on, got only zero; raise a few weights"
+        )
+
+
+def _check_training_labels(labels: Tensor, names: list[Any]) -> None:
+    if len(labels) == 0:
+        raise ValueError(
+            "training needs labelled rows, got none outside the validation set; label a few rows, or unmark some"
+        )
+    if len(labels.unique()) < 2:
+        raise ValueError(
+            f"training needs at least 2 classes among its labelled rows, got only class {names[int(labels[0])]}; "
+            "label a row of another class"
+        )
+    missing = [str(names[place]) for place in sorted(set(range(len(names))) - set(labels.tolist()))]
+    if missing:
+        warn(
+            f"no training label for class {', '.join(missing)}, so it will hardly be predicted; label more rows of it, "
+            "or hold none of them out"
+        )

@@ -1,0 +1,576 @@
+"""ANGPNClassifier without hidden layers: what it promises to those who only call fit and predict."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris, load_wine, make_blobs, make_moons
+from sklearn.neighbors import KNeighborsTransformer
+
+from angpn import ANGPNClassifier
+from angpn.ensemble import fit as fitting
+from angpn.ensemble.calibration import Calibration
+from angpn.ensemble.selection import REACHES
+from angpn.estimators import fit_ensemble as committee_fitting
+from angpn.estimators import influence as influence_module
+from problems import odd_rows
+
+
+def quick(**options):
+    return ANGPNClassifier(**{"metric": "chord", "n_neighbors": 5, "num_steps": 1, "random_state": 0} | options)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_reaches():
+    """A search that does not take long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "REACHES", ((0.5, 2),))
+        yield
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three clusters of 30 rows that touch, 30 labels, and half of them to validate on, which makes one fold."""
+    X, truth = make_blobs([30, 30, 30], n_features=5, cluster_std=4.0, random_state=1, shuffle=False)
+    y = np.where(np.arange(90) % 3 == 0, truth, -1)
+    return X, y, truth, np.arange(90) % 6 == 0
+
+
+@pytest.fixture(scope="module")
+def fitted(blobs):
+    X, y, _, mask = blobs
+    return quick().fit(X, y, validation_mask=mask)
+
+
+def some_of_each(truth, count):
+    """The labels of so many rows of each class, drawn at random."""
+    y = np.full(len(truth), -1)
+    for name in np.unique(truth):
+        rows = np.random.default_rng(0).choice(np.flatnonzero(truth == name), count, replace=False)
+        y[rows] = name
+    return y
+
+
+# By default
+
+
+@pytest.mark.parametrize(
+    ("load", "count", "accuracy"),
+    [
+        (lambda: load_iris(return_X_y=True), 21, 0.9),
+        (lambda: load_wine(return_X_y=True), 21, 0.9),
+        (lambda: make_moons(400, noise=0.05, random_state=0), 1, 0.8),
+    ],
+    ids=["iris", "wine", "moons"],
+)
+def test_most_unlabelled_rows_get_their_label(load, count, accuracy, monkeypatch):
+    monkeypatch.setattr(fitting, "REACHES", REACHES)
+    X, truth = load()
+    y = some_of_each(truth, count)
+    model = ANGPNClassifier(random_state=0).fit(X, y)
+    unlabelled = y == -1
+    assert np.mean(model.transduction_[unlabelled] == truth[unlabelled]) >= accuracy
+
+
+def test_what_a_fit_leaves_behind(fitted, blobs):
+    X, _, truth, mask = blobs
+    assert_array_equal(fitted.classes_, [0, 1, 2])
+    assert_allclose(fitted.label_distributions_.sum(axis=1), 1, rtol=1e-5)
+    assert_array_equal(fitted.transduction_, fitted.label_distributions_.argmax(axis=1))
+    assert fitted.n_iter_ == len(fitted.loss_curve_) == len(fitted.validation_scores_) == 2
+    assert fitted.best_validation_score_ == fitted.validation_scores_[fitted.best_iter_ - 1]
+    assert fitted.best_validation_score_ == np.mean(fitted.validation_transduction_ == truth[mask])
+    assert_array_equal(fitted.validation_mask_, mask)
+    assert_array_equal(fitted.validation_transduction_, fitted.transduction_[mask])
+    assert len(fitted.layer_graphs_) == fitted.best_iter_
+    assert_allclose(fitted.graph_.sum(axis=1), 1, rtol=1e-5)
+    assert fitted.embedding_.shape == fitted.transform(X).shape == (90, 5)
+    assert not hasattr(fitted, "module_")
+
+
+def test_without_validation_rows_labels_are_held_out_in_turn(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 2)
+    model = quick(num_steps=0).fit(X, y)
+    assert_array_equal(model.validation_mask_, y != -1)
+    assert 0 < model.best_validation_score_ <= 1
+
+
+def test_others_held_out_in_turn_do_not_count_as_validation_rows(blobs):
+    X, y, _, mask = blobs
+    mask = mask & (np.cumsum(mask) <= 6)
+    model = quick(num_steps=0).fit(X, y, validation_mask=mask)
+    assert_array_equal(model.validation_mask_, mask)
+    assert_array_equal(model.validation_transduction_, model.transduction_[mask])
+    assert model.best_validation_score_ == np.mean(model.transduction_[mask] == y[mask])
+
+
+def test_predicting_the_fitted_rows_is_the_transduction(fitted, blobs):
+    X, *_ = blobs
+    assert_array_equal(fitted.predict(X), fitted.transduction_)
+    assert_array_equal(fitted.predict_proba(X[20:30]), fitted.label_distributions_[20:30])
+    assert_array_equal(fitted.transform(X), fitted.embedding_)
+
+
+def test_fitted_rows_are_recognised_in_a_table_too(fitted, blobs):
+    X, *_ = blobs
+    assert_array_equal(fitted.predict_proba(np.asfortranarray(X)), fitted.label_distributions_)
+    model = quick().fit(pd.DataFrame(X, columns=list("abcde")), blobs[1], validation_mask=blobs[3])
+    found = model.predict_proba(pd.DataFrame(X, columns=list("abcde")))
+    assert_array_equal(found, model.label_distributions_)
+
+
+def test_fitted_rows_are_recognised_with_entries_in_pieces(blobs):
+    X, y, _, mask = blobs
+    whole = scipy.sparse.csr_array(np.where(np.abs(X) < 3, 0, X))
+    pieces = scipy.sparse.csr_array(
+        (np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), 2 * whole.indptr), shape=whole.shape
+    )
+    model = quick().fit(whole, y, validation_mask=mask)
+    assert_array_equal(model.predict_proba(pieces), model.label_distributions_)
+
+
+@pytest.mark.parametrize("metric", ["chord", "auto"])
+def test_float32_stays_float32_and_is_recognised(blobs, metric):
+    X, y, _, mask = blobs
+    X = (X * np.geomspace(1, 1000, 5)).astype(np.float32)
+    model = quick(metric=metric).fit(X, y, validation_mask=mask)
+    if metric == "auto":
+        assert model.committee_.view.center is not None
+    found = model.predict_proba(X)
+    assert found.dtype == model.label_distributions_.dtype == model.embedding_.dtype == np.float32
+    assert_array_equal(found, model.label_distributions_)
+
+
+def test_sparse_rows_give_what_dense_ones_give(blobs):
+    X, y, _, mask = blobs
+    X = np.where(np.abs(X) < 3, 0, X)
+    dense, sparse = (quick().fit(rows, y, validation_mask=mask) for rows in (X, scipy.sparse.csr_array(X)))
+    assert_allclose(sparse.label_distributions_, dense.label_distributions_, atol=1e-3)
+    new = X[:9] + X[9:18]
+    assert_allclose(sparse.predict_proba(scipy.sparse.csr_array(new)), dense.predict_proba(new), atol=1e-3)
+    with pytest.raises(ValueError, match="X must be dense as it was in fit"):
+        dense.predict(scipy.sparse.csr_array(new))
+
+
+@pytest.mark.parametrize(
+    ("direction", "kind"),
+    [("symmetric", scipy.sparse.csr_array), ("normalized", np.asarray)],
+)
+def test_odd_rows_have_probabilities_too(direction, kind):
+    X, y, new = odd_rows()
+    mask = (y != -1) & (np.arange(40) % 8 == 0)
+    model = quick(direction=direction)
+    model.fit(kind(X), y, validation_mask=mask)
+    for probabilities in (model.label_distributions_, model.predict_proba(kind(new))):
+        assert np.isfinite(probabilities).all()
+        assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(("name", "value"), [("device", "cuda"), ("checkpoint", "file")])
+def test_what_is_for_hidden_layers_is_refused_with_its_remedy(blobs, name, value):
+    X, y, *_ = blobs
+    with pytest.raises(ValueError, match=f"{name} is for networks with hidden layers, got .*; pass hidden_layer_sizes"):
+        quick(**{name: value}).fit(X, y)
+
+
+def test_the_device_may_be_the_cpu(blobs):
+    X, y, _, mask = blobs
+    assert quick(device=torch.device("cpu"), num_steps=0).fit(X, y, validation_mask=mask).n_iter_ == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 1.5}, "alpha must"),
+        ({"rule": "knn"}, "rule='knn' is a fixed graph without beta"),
+        ({"num_steps": -1}, "num_steps must be at least 0, got -1; None runs to convergence"),
+    ],
+)
+def test_bad_parameters_are_refused(blobs, options, message):
+    X, y, *_ = blobs
+    with pytest.raises(ValueError, match=message):
+        quick(**options).fit(X, y)
+
+
+def test_an_alpha_of_the_user_is_that_of_every_member(blobs):
+    X, y, _, mask = blobs
+    model = quick(alpha=0.3, num_steps=1).fit(X, y, validation_mask=mask)
+    assert {setting.alpha for setting in model.committee_.settings} == {0.3}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rule": "knn", "beta": 0.0},
+        {"rule": "printed", "direction": "symmetric"},
+        {"gamma": "local", "direction": "directed"},
+        {"gamma": 0.5, "metric": "sqeuclidean", "normalize": False},
+    ],
+)
+def test_every_graph_can_be_propagated_on(blobs, options):
+    X, y, truth, mask = blobs
+    model = quick(**options).fit(X, y, validation_mask=mask)
+    assert model.score(X, truth) > 0.8
+    assert np.isfinite(model.predict_proba(X + 0.1)).all()
+
+
+def test_one_label_a_class_of_sparse_rows(blobs):
+    X, _, truth, _ = blobs
+    y = np.full(90, -1)
+    for code in range(3):
+        y[np.flatnonzero(truth == code)[0]] = code
+    model = ANGPNClassifier(n_neighbors=5, random_state=0).fit(scipy.sparse.csr_array(np.abs(X)), y)
+    assert model.committee_.view.scaling == "unit"
+    assert model.validation_scores_ is None
+    assert np.isfinite(model.label_distributions_).all()
+
+
+# Rounds
+
+
+@pytest.fixture
+def last_round_kept(monkeypatch):
+    monkeypatch.setattr(fitting, "_COST_OF_ROUND", -1e6)
+
+
+def test_num_steps_is_how_often_it_learns_anew(blobs, last_round_kept):
+    X, y, _, mask = blobs
+    for num_steps in (0, 2):
+        model = quick(num_steps=num_steps).fit(X, y, validation_mask=mask)
+        assert model.n_iter_ == num_steps + 1
+        assert len(model.layer_graphs_) == (2 if num_steps else 1)
+
+
+def test_without_a_number_of_steps_it_ends_when_nothing_changes(blobs, last_round_kept):
+    X, y, _, mask = blobs
+    model = quick(num_steps=None).fit(X, y, validation_mask=mask)
+    assert 2 <= model.n_iter_ < 21
+    steps = model.n_iter_ - 1
+    last, before, earlier = (
+        quick(num_steps=number).fit(X, y, validation_mask=mask) for number in (steps, steps - 1, max(0, steps - 2))
+    )
+    assert_array_equal(last.label_distributions_, model.label_distributions_)
+    assert_array_equal(before.transduction_, last.transduction_)
+    assert steps == 1 or (earlier.transduction_ != before.transduction_).any()
+
+
+def test_validation_labels_are_never_trained_on(blobs):
+    X, _, truth, _ = blobs
+    y = np.where(np.arange(90) % 2 == 0, truth, -1)
+    mask = (y != -1) & (np.arange(90) % 6 != 0)  # two thirds of the labels
+    model = quick().fit(X, np.where(mask, (y + 1) % 3, y), validation_mask=mask)
+    assert np.mean(model.transduction_ == truth) > 0.8
+    assert model.best_validation_score_ < 0.2
+
+
+def test_ctrl_c_in_the_middle_of_a_round_keeps_the_one_before(blobs, monkeypatch):
+    X, y, _, mask = blobs
+    one = quick(num_steps=0).fit(X, y, validation_mask=mask)
+    by, count = Calibration.by, itertools.count(1)
+
+    def interrupted(*arguments):  # at the end of the second round
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        return by(*arguments)
+
+    monkeypatch.setattr(Calibration, "by", interrupted)
+    with pytest.warns(UserWarning, match="training was interrupted after round 1 and keeps what that one learnt"):
+        model = quick().fit(X, y, validation_mask=mask)
+    assert_is_the_same(model, one, X)
+
+
+def test_ctrl_c_before_the_first_round_leaves_things_as_they_were(blobs, monkeypatch):
+    X, y, _, mask = blobs
+    model = quick(num_steps=0).fit(X, y, validation_mask=mask)
+    committee = model.committee_
+    interrupt_in_round(monkeypatch, 1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y, validation_mask=mask)
+    assert model.committee_ is committee
+
+
+def interrupt_in_round(monkeypatch, number):
+    train = committee_fitting.train
+
+    def interrupted(*arguments):
+        yield from itertools.islice(train(*arguments), number - 1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(committee_fitting, "train", interrupted)
+
+
+def assert_is_the_same(model, other, X):
+    assert model.n_iter_ == other.n_iter_
+    assert model.committee_.settings == other.committee_.settings
+    assert_array_equal(model.label_distributions_, other.label_distributions_)
+    assert_array_equal(model.validation_transduction_, other.validation_transduction_)
+    assert_array_equal(model.predict_proba(X + 0.1), other.predict_proba(X + 0.1))
+
+
+def test_the_same_random_state_gives_the_same_result(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 2)
+    models = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(len(models))  # the global states do not matter
+        np.random.seed(len(models))  # noqa: NPY002
+        models.append(quick(num_steps=0, random_state=seed).fit(X, y))
+    assert_is_the_same(models[0], models[1], X)
+    assert (models[0].label_distributions_ != models[2].label_distributions_).any()
+
+
+def test_permuting_rows_permutes_the_results(fitted, blobs):
+    X, y, _, mask = blobs
+    order = np.random.default_rng(0).permutation(90)
+    other = quick().fit(X[order], y[order], validation_mask=mask[order])
+    assert_allclose(other.label_distributions_, fitted.label_distributions_[order], atol=0.01)
+
+
+# Fitting again
+
+
+def test_a_warm_start_keeps_view_and_settings_and_judges_nothing(blobs, monkeypatch):
+    X, y, truth, mask = blobs
+    model = quick(warm_start=True).fit(X, y, validation_mask=mask)
+    before = model.committee_
+    monkeypatch.setattr(fitting, "Judge", lambda *arguments: pytest.fail("settings were judged"))
+    model.fit(X, np.where(np.arange(90) % 2 == 0, truth, y))
+    assert model.committee_ is not before
+    assert model.committee_.settings == before.settings
+    assert model.committee_.view.scaling == before.view.scaling
+    assert model.score(X, truth) > 0.8
+
+
+def test_a_warm_start_on_sparse_rows_after_dense_ones(blobs):
+    X, y, _, mask = blobs
+    model = quick(metric="auto", warm_start=True).fit(X * np.geomspace(1, 1000, 5), y, validation_mask=mask)
+    assert model.committee_.view.center is not None
+    model.fit(scipy.sparse.csr_array(X), y, validation_mask=mask)
+    assert np.isfinite(model.label_distributions_).all()
+
+
+def test_a_committee_follows_a_network_and_the_reverse(blobs):
+    X, y, _, mask = blobs
+    model = quick(warm_start=True).fit(X, y, validation_mask=mask)
+    model.set_params(hidden_layer_sizes=(4,), n_candidates=12)
+    with pytest.warns(UserWarning, match="did not settle"):
+        model.set_params(max_iter=2).fit(X, y, validation_mask=mask)
+    assert not hasattr(model, "committee_")
+    model.set_params(hidden_layer_sizes=None, max_iter=10_000).fit(X, y, validation_mask=mask)
+    assert not hasattr(model, "module_")
+    assert len(model.committee_.settings) == 5
+
+
+@pytest.mark.parametrize("kind", ["standard", "sparse", "wide", "few labels"])
+def test_a_loaded_committee_answers_as_the_saved_one_and_learns_on(blobs, tmp_path, kind):
+    X, y, truth, mask = blobs
+    options = {"warm_start": True}
+    if kind == "standard":
+        X = X * np.geomspace(1, 1000, 5)
+        options |= {"metric": "auto"}
+    elif kind == "sparse":
+        X = scipy.sparse.csr_array(np.where(np.abs(X) < 3, 0, X))
+    elif kind == "few labels":  # they spread alone
+        y, mask = some_of_each(truth, 1), None
+    elif kind == "wide":
+        X = scipy.sparse.csr_array(X @ np.random.default_rng(0).normal(size=(5, 600)))
+    model = quick(**options).fit(X, y, validation_mask=mask)
+    assert (model.committee_.view.center is not None) == (kind == "standard")
+    assert (model.committee_.view.basis is not None) == (kind == "wide")
+    model.save(tmp_path / "model")
+    again = ANGPNClassifier.load(tmp_path / "model")
+    new = X[:20] + X[20:40]
+    assert_array_equal(again.predict_proba(new), model.predict_proba(new))
+    assert_array_equal(again.transform(new), model.transform(new))
+    assert_array_equal(again.predict_proba(X), model.label_distributions_)
+    assert again.explain(3) == model.explain(3)
+    assert again.committee_.settings == model.committee_.settings
+    more = np.where(np.arange(90) % 2 == 0, truth, y)
+    for one in (model, again):
+        one.fit(X, more, validation_mask=mask)
+    assert_array_equal(again.label_distributions_, model.label_distributions_)
+
+
+# Explanations
+
+
+@pytest.mark.parametrize("direction", ["directed", "normalized"])
+def test_explain_is_the_mean_of_what_reached_a_row_in_each_member(blobs, monkeypatch, direction):
+    X, y, _, mask = blobs
+    monkeypatch.setattr(fitting, "REACHES", ((0.5, 2), (0.8, 3)))
+    monkeypatch.setattr(fitting, "SPREADS", ())
+    monkeypatch.setattr(influence_module, "_TOO_LITTLE", 0.0)
+    model = quick(direction=direction).fit(X, y, validation_mask=mask)
+    graph = model.graph_.toarray().astype(np.float64)
+    if direction != "directed":
+        graph = (graph + graph.T) / 2
+    if direction == "normalized":
+        graph = graph / np.sqrt(np.outer(graph.sum(axis=1), graph.sum(axis=1)))
+    reached = np.mean(
+        [
+            np.linalg.matrix_power(setting.alpha * graph + (1 - setting.alpha) * np.eye(90), setting.hops)[7]
+            for setting in model.committee_.settings
+        ],
+        axis=0,
+    )
+    influences = model.explain(7, n=90)
+    for row, weight, label, given in influences:
+        assert_allclose(weight, reached[row], atol=1e-5)
+        assert given == (y[row] != -1)
+        assert label == (y[row] if given else model.transduction_[row])
+    reached[7] = 0
+    assert influences[0].row == reached.argmax()
+    assert sum(influence.weight for influence in influences) == pytest.approx(reached.sum(), abs=1e-4)
+
+
+def test_leaving_out_what_is_very_little_hardly_changes_an_explanation(blobs, monkeypatch):
+    X, y, _, mask = blobs
+    monkeypatch.setattr(fitting, "REACHES", ((0.8, 5),))
+    model = quick().fit(X, y, validation_mask=mask)
+    short = {influence.row: influence.weight for influence in model.explain(7, n=90)}
+    monkeypatch.setattr(influence_module, "_TOO_LITTLE", 0.0)
+    whole = {influence.row: influence.weight for influence in model.explain(7, n=90)}
+    assert short != whole
+    for row, weight in whole.items():
+        assert short.get(row, 0.0) == pytest.approx(weight, abs=0.02)
+
+
+def test_without_propagation_no_row_carried_another(blobs, monkeypatch):
+    X, y, _, mask = blobs
+    monkeypatch.setattr(fitting, "REACHES", ((0.0, 0),))
+    monkeypatch.setattr(fitting, "SPREADS", ())
+    model = quick().fit(X, y, validation_mask=mask)
+    assert model.explain(7) == []
+    rows, weights = model.influences(3)
+    assert (rows == -1).all()
+    assert not weights.any()
+
+
+# Labels and weights
+
+
+def test_a_class_with_a_single_label_is_learnt_and_never_held_out(blobs):
+    X, _, truth, _ = blobs
+    y = np.where(truth == 2, -1, some_of_each(truth, 3))
+    y[75] = 2
+    model = quick().fit(X, y)
+    assert not model.validation_mask_[75]
+    assert model.transduction_[75] == 2
+    assert model.label_distributions_[truth == 2, 2].mean() > model.label_distributions_[truth != 2, 2].mean()
+
+
+def test_one_label_for_each_class_is_enough_and_nothing_is_held_out(blobs):
+    X, _, truth, _ = blobs
+    model = quick().fit(X, some_of_each(truth, 1))
+    assert not model.validation_mask_.any()
+    assert model.validation_scores_ is None
+    assert model.best_validation_score_ is None
+    assert len(model.validation_transduction_) == 0
+    assert model.score(X, truth) > 0.7
+
+
+def test_a_class_whose_labels_all_validate_is_never_predicted(blobs):
+    X, y, *_ = blobs
+    with pytest.warns(UserWarning, match="no training label for class 2, so it will hardly be predicted"):
+        model = quick().fit(X, y, validation_mask=y == 2)
+    assert 2 not in model.transduction_
+    assert np.isfinite(model.label_distributions_).all()
+
+
+def test_two_classes_of_any_name(blobs):
+    X, y, truth, mask = blobs
+    names = ["cat", "ä dog"]
+    named = np.array(names, dtype=object)[np.minimum(truth, 1)]
+    model = quick().fit(X, np.where(y == -1, None, named), validation_mask=mask)
+    assert set(model.classes_) == set(names)
+    assert model.predict_proba(X[:4] + 0.1).shape == (4, 2)
+    assert np.mean(model.transduction_ == named) > 0.8
+
+
+def test_distances_of_the_user_replace_the_metric(blobs):
+    X, y, _, mask = blobs
+    expected = quick(metric="euclidean", normalize=False).fit(X, y, validation_mask=mask)
+    matrix = np.linalg.norm(X[:, None] - X[None], axis=2)
+    plain = quick(metric="sqeuclidean", normalize=False, n_candidates=20)
+    graph = KNeighborsTransformer(n_neighbors=20).fit_transform(X)
+    for distances in (matrix, graph):
+        model = plain.fit(X, y, validation_mask=mask, distances=distances)
+        assert_allclose(model.label_distributions_, expected.label_distributions_, atol=1e-3)
+        assert_array_equal(model.predict(X, distances=matrix), model.transduction_)
+    new = X[:9] + 0.1
+    between = np.linalg.norm(new[:, None] - X[None], axis=2)
+    assert_allclose(model.predict_proba(new, distances=between), expected.predict_proba(new), atol=1e-3)
+    with pytest.raises(ValueError, match="must be passed exactly where fit was given distances, got none"):
+        model.predict(X)
+
+
+def test_distances_of_the_user_serve_where_only_some_rows_compare_the_views(blobs, monkeypatch):
+    X, y, truth, mask = blobs
+    monkeypatch.setattr(fitting, "ROWS_COMPARED", 50)
+    graph = KNeighborsTransformer(n_neighbors=20).fit_transform(X)
+    model = quick(metric="auto").fit(X, y, validation_mask=mask, distances=graph)
+    assert model.score(X, truth, distances=np.linalg.norm(X[:, None] - X[None], axis=2)) > 0.8
+
+
+def test_weights_of_rows_and_classes_move_the_result(fitted, blobs):
+    X, y, _, mask = blobs
+    ones = quick().fit(X, y, validation_mask=mask, sample_weight=np.ones(90))
+    assert_allclose(ones.label_distributions_, fitted.label_distributions_, atol=1e-4)
+    heavy = quick().fit(X, y, validation_mask=mask, sample_weight=np.where(y == 2, 20.0, 1.0))
+    assert heavy.label_distributions_[:, 2].sum() > fitted.label_distributions_[:, 2].sum()
+    by_class = quick(class_weight={0: 1, 1: 1, 2: 20}).fit(X, y, validation_mask=mask)
+    assert_array_equal(by_class.label_distributions_, heavy.label_distributions_)
+
+
+def test_balance_is_that_of_the_labels_that_are_learnt_from(blobs):
+    X, y, _, mask = blobs
+    y = np.where((y == 0) & (np.arange(90) > 9), -1, y)
+    mask = mask & (y != -1)
+    learnt = (y != -1) & ~mask
+    counts = np.bincount(y[learnt])
+    balanced = quick(class_weight="balanced").fit(X, y, validation_mask=mask)
+    weights = np.where(y == -1, 1.0, learnt.sum() / (3 * counts[y]))
+    by_hand = quick().fit(X, y, validation_mask=mask, sample_weight=weights)
+    assert_allclose(balanced.label_distributions_, by_hand.label_distributions_, atol=1e-5)
+
+
+def test_a_label_of_weight_zero_is_not_held_out_and_has_no_say(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 2)
+    row = np.flatnonzero(y == 0)[0]
+    weights = np.where(np.arange(90) == row, 0.0, 1.0)
+    models = []
+    for label in (0, 2):
+        y[row] = label
+        models.append(quick(num_steps=0).fit(X, y, sample_weight=weights))
+        assert not models[-1].validation_mask_[row]
+    assert_allclose(*(model.label_distributions_ for model in models), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y, mask: {"sample_weight": np.where(mask, 0.0, 1.0)}, "not be zero for every row that is validated on"),
+        (lambda y, mask: {"validation_mask": y != -1}, "training needs labelled rows, got none outside the validation"),
+    ],
+    ids=["validation of weight 0", "all validate"],
+)
+def test_weights_and_masks_are_refused_as_for_a_network(blobs, change, message):
+    X, y, _, mask = blobs
+    with pytest.raises(ValueError, match=message):
+        quick().fit(X, y, **{"validation_mask": mask} | change(y, mask))
+
+
+def test_a_mask_that_marks_no_row_is_as_none(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 2)
+    masked, plain = (quick(num_steps=0).fit(X, y, validation_mask=mask) for mask in (np.zeros(90, dtype=bool), None))
+    assert_array_equal(masked.label_distributions_, plain.label_distributions_)

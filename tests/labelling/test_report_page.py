@@ -1,0 +1,399 @@
+"""The page in a real browser, without a screen."""
+
+import base64
+import io
+import itertools
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from angpn.labelling.report import Curve, write_label_report
+from label_pages import HOSTILE, made_up
+
+
+@pytest.fixture
+def show(open_in_browser, tmp_path):
+    """Opens a report, see ``open_in_browser``."""
+    numbers = itertools.count()
+
+    def open_report(report, **options):
+        return open_in_browser(write_label_report(report, tmp_path / f"report-{next(numbers)}.html"), **options)
+
+    return open_report
+
+
+def pixels(page):
+    """The map's picture, (height, width, 4), once the next frame is drawn."""
+    picture = page.evaluate(
+        """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(
+          () => done(document.getElementById("map").toDataURL("image/png")))))"""
+    )
+    with Image.open(io.BytesIO(base64.b64decode(picture.partition(",")[2]))) as image:
+        return np.asarray(image.convert("RGBA"))
+
+
+def at(page, row):
+    place = page.evaluate("(row) => angpnReport.screenPosition(row)", row)
+    return place["x"], place["y"]
+
+
+def selected(page):
+    return page.evaluate("angpnReport.selected()")
+
+
+def lonely(report):
+    """The row that is farthest from all others: a click on it cannot mean another one."""
+    apart = np.linalg.norm(report.positions[:, None] - report.positions[None], axis=-1)
+    np.fill_diagonal(apart, np.inf)
+    return int(apart.min(axis=1).argmax())
+
+
+def test_the_headline_says_how_many_and_how_good(show):
+    text = show(made_up()).inner_text("#headline")
+    for part in (
+        "60",
+        "6",
+        "54",
+        "90.0",
+        "95 % interval 80.0\u00a0% to 95.0\u00a0%",
+        "hidden from training on purpose",
+    ):
+        assert part in text
+
+
+def test_the_headline_tells_the_kinds_of_estimate_apart(show):
+    report = made_up()
+    page = show(report._replace(estimate=report.estimate._replace(kind="validation")))
+    assert "held out in turn" in page.inner_text("#headline")
+    page = show(report._replace(estimate=None))
+    assert "unknown" in page.inner_text("#headline")
+    assert "--holdout 0.2" in page.inner_text("#headline")
+    assert "--holdout 0.2" in page.inner_text("#confusion")
+
+
+def test_the_map_is_drawn_where_the_rows_are(show):
+    page = show(made_up())
+    picture = pixels(page)
+    assert len(np.unique(picture.reshape(-1, 4), axis=0)) > 4
+    left, top = page.evaluate("(({left, top}) => [left, top])(document.getElementById('map').getBoundingClientRect())")
+    ground = picture[2, picture.shape[1] // 2]
+    for row in range(0, 60, 7):
+        x, y = at(page, row)
+        assert (picture[round(y - top), round(x - left)] != ground).any(), row
+
+
+def test_the_map_has_the_pixels_of_the_screen(show):
+    assert pixels(show(made_up(), device_scale_factor=2)).shape[1] == pytest.approx(
+        2 * show(made_up()).evaluate("document.getElementById('map').clientWidth"), abs=2
+    )
+
+
+def test_a_click_selects_a_row_and_shows_what_carried_its_label(show):
+    report = made_up()
+    page = show(report)
+    row = lonely(report)
+    page.mouse.click(*at(page, row))
+    assert selected(page) == row
+    text = page.inner_text("#details")
+    assert report.ids[row] in text
+    assert report.texts[row] in text
+    entries = page.locator("#influences button")
+    assert entries.count() == 4
+    for place in range(4):
+        influence, weight = report.influences[row, place], report.weights[row, place]
+        assert report.ids[influence] in entries.nth(place).inner_text()
+        assert f"{weight:.2f}"[:3] in entries.nth(place).inner_text()
+    entries.first.click()
+    assert selected(page) == report.influences[row, 0]
+
+
+def test_a_click_beside_all_rows_and_escape_clear_the_selection(show):
+    page = show(made_up())
+    box = page.locator("#map").bounding_box()
+    page.evaluate("angpnReport.select(3)")
+    page.mouse.click(box["x"] + 4, box["y"] + 4)
+    assert selected(page) == -1
+    page.evaluate("angpnReport.select(3)")
+    page.focus("#map")
+    page.keyboard.press("Escape")
+    assert selected(page) == -1
+
+
+def test_a_row_with_one_carrier_or_none(show):
+    report = made_up()
+    page = show(report)
+    page.evaluate("angpnReport.select(0)")
+    assert page.locator("#influences button").count() == 1
+    page = show(report._replace(influences=report.influences[:, :0], weights=report.weights[:, :0]))
+    page.evaluate("angpnReport.select(0)")
+    assert "No neighbour carried" in page.inner_text("#details")
+
+
+def test_a_pointer_over_a_row_shows_what_it_is(show):
+    report = made_up()
+    page = show(report)
+    row = lonely(report)
+    page.mouse.move(*at(page, row))
+    tip = page.locator("#tip")
+    tip.wait_for(state="visible")
+    for part in (report.ids[row], report.texts[row], report.classes[report.predicted[row]]):
+        assert part in tip.inner_text()
+    page.mouse.move(2, 2)
+    tip.wait_for(state="hidden")
+
+
+def test_search_finds_ids_and_texts(show):
+    page = show(made_up())
+    for wanted, row in (("row-37", 37), ("ROW-41", 41), ("text of row 52", 52)):
+        page.fill("#query", wanted)
+        page.press("#query", "Enter")
+        assert selected(page) == row
+    page.fill("#query", "row-5")
+    found = []
+    for _ in range(3):
+        page.press("#query", "Enter")
+        found.append(selected(page))
+    assert found == [5, 50, 51]
+    page.fill("#query", "nowhere")
+    page.press("#query", "Enter")
+    assert "No row found" in page.inner_text("#live")
+    assert selected(page) == 51
+
+
+def test_keys_step_from_row_to_row_select_and_zoom(show):
+    page = show(made_up())
+    page.focus("#map")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    first = selected(page)
+    assert first >= 0
+    assert "selected" in page.inner_text("#live")
+    for key, axis, sign in (("ArrowRight", 0, 1), ("ArrowLeft", 0, -1), ("ArrowDown", 1, 1), ("ArrowUp", 1, -1)):
+        start = at(page, selected(page))
+        page.keyboard.press(key)
+        page.keyboard.press("Enter")
+        assert sign * (at(page, selected(page))[axis] - start[axis]) >= 0
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    assert selected(page) != first
+    before = np.subtract(at(page, 0), at(page, 59))
+    page.keyboard.press("+")
+    after = np.subtract(at(page, 0), at(page, 59))
+    np.testing.assert_allclose(after, 1.4 * before, rtol=1e-3)
+    x, y = at(page, 0)
+    page.keyboard.press("Shift+ArrowLeft")
+    np.testing.assert_allclose(at(page, 0), (x + 60, y), atol=1e-3)
+    page.keyboard.press("0")
+    np.testing.assert_allclose(np.subtract(at(page, 0), at(page, 59)), before, rtol=1e-3)
+
+
+def test_the_wheel_zooms_about_the_pointer_and_dragging_pans(show):
+    report = made_up()
+    page = show(report)
+    row = lonely(report)
+    x, y = at(page, row)
+    far = max(range(60), key=lambda other: abs(at(page, other)[0] - x))
+    before = at(page, far)[0]
+    page.mouse.move(x, y)
+    page.mouse.wheel(0, -200)
+    page.wait_for_function(
+        "([row, x]) => Math.abs(angpnReport.screenPosition(row).x - x) > 1", arg=[far, before], timeout=5000
+    )
+    np.testing.assert_allclose(at(page, row), (x, y), atol=0.5)
+    assert abs(at(page, far)[0] - x) > 1.2 * abs(before - x)
+    page.mouse.down()
+    page.mouse.move(x + 15, y + 10)
+    page.mouse.move(x + 30, y + 20)
+    page.mouse.up()
+    assert selected(page) == -1  # a drag is no click
+    np.testing.assert_allclose(at(page, row), (x + 30, y + 20), atol=20)
+    assert at(page, row) != (x, y)
+
+
+def test_two_fingers_zoom_and_a_tap_selects(show):
+    report = made_up()
+    page = show(report, width=400, has_touch=True)
+    box = page.locator("#map").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    wide = np.linalg.norm(np.subtract(at(page, 0), at(page, 59)))
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind, *apart):
+        points = [{"x": x + side * half, "y": y, "id": side + 1} for half in apart for side in (-1, 1)]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 30)
+    for half in (40, 50, 60):
+        touch("touchMove", half)
+    touch("touchEnd")
+    assert np.linalg.norm(np.subtract(at(page, 0), at(page, 59))) == pytest.approx(2 * wide, rel=0.1)
+    assert selected(page) == -1
+    page.click("#zoom-reset")
+    page.touchscreen.tap(*at(page, lonely(report)))
+    assert selected(page) == lonely(report)
+
+
+def test_colours_follow_the_choice_and_classes_can_be_hidden(show):
+    page = show(made_up())
+    pictures = [pixels(page)]
+    for choice in ("confidence", "given", "label"):
+        page.check(f"input[value={choice}]", force=True)
+        pictures.append(pixels(page))
+    assert (pictures[0] != pictures[1]).any()
+    assert (pictures[1] != pictures[2]).any()
+    np.testing.assert_array_equal(pictures[0], pictures[3])
+    chip = page.locator("#legend button").first
+    chip.click()
+    assert chip.get_attribute("aria-pressed") == "false"
+    assert (pixels(page) != pictures[0]).any()
+    page.mouse.click(*at(page, 1))
+    assert selected(page) == -1  # hidden rows cannot be hit
+    page.evaluate("angpnReport.select(1)")
+    assert chip.get_attribute("aria-pressed") == "true"
+    page.click("#show-none")
+    assert len(np.unique(pixels(page)[:60].reshape(-1, 4), axis=0)) == 1
+    page.click("#show-all")
+    assert "false" not in page.evaluate("[...document.querySelectorAll('.chip')].map((chip) => chip.ariaPressed)")
+
+
+def test_lists_lead_to_rows_and_can_be_stepped_through(show):
+    report = made_up()
+    page = show(report)
+    entries = page.locator("#next .listed button")
+    assert entries.count() == 10
+    page.click("#next .more")
+    assert entries.count() == len(report.uncertain)
+    entries.nth(1).click()
+    assert selected(page) == report.uncertain[1]
+    page.click(".steps .on")
+    assert selected(page) == report.uncertain[2]
+    page.click(".steps .back")
+    page.click(".steps .back")
+    assert selected(page) == report.uncertain[0]
+    suspect = page.locator("#suspects .listed button")
+    assert "class 2" in suspect.inner_text()
+    assert "75" in suspect.inner_text()
+    suspect.click()
+    assert selected(page) == 20
+    assert "may be an error" in page.inner_text("#details")
+
+
+def test_parts_without_content_say_so(show):
+    page = show(made_up()._replace(estimate=None, curve=None, suspects=[], uncertain=[], texts=None, facts=[]))
+    assert "None" in page.inner_text("#suspects")
+    assert "No row is left" in page.inner_text("#next")
+    assert "No learning curve" in page.inner_text("#curve")
+
+
+def test_tables_and_curves(show):
+    report = made_up()
+    page = show(report)
+    cells = page.locator("#confusion td").all_inner_texts()
+    shown = np.array([0 if cell == "·" else int(cell) for cell in cells]).reshape(4, 4)
+    np.testing.assert_array_equal(shown, report.estimate.confusion)
+    counts = page.locator("#classes tbody tr").first.inner_text()
+    assert "class 0" in counts
+    assert page.locator("#curve svg").count() == 2
+    assert "rows" in page.inner_text("#facts")
+    odd = Curve([float("nan"), float("inf"), 0.5], [0.7] * 3, 2)
+    assert show(report._replace(curve=odd)).locator("#curve path").count() == 2
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_what_a_user_wrote_is_shown_as_text(show, hostile):
+    report = made_up()
+    page = show(
+        report._replace(
+            title=hostile,
+            ids=[f"{hostile}{row}" for row in range(60)],
+            classes=[f"{hostile}{number}" for number in range(4)],
+            texts=[hostile] * 60,
+            facts=[(hostile, hostile)],
+        )
+    )
+    page.evaluate("angpnReport.select(20)")
+    page.mouse.move(*at(page, 20))
+    page.locator("#tip").wait_for(state="visible")
+    for place in ("h1", "#legend", "#details", "#tip", "#next", "#suspects", "#classes", "#confusion", "#facts"):
+        assert hostile.strip() in page.text_content(place), place
+    assert page.locator("main img").count() == 0
+    assert page.locator("script").count() == 2
+
+
+def test_pictures_are_shown(show):
+    dot = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+    page = show(made_up()._replace(thumbnails=[None, *[dot] * 59], texts=None))
+    page.evaluate("angpnReport.select(1)")
+    assert page.locator("#details .who img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
+    page.evaluate("angpnReport.select(0)")
+    assert page.locator("#details .who img").count() == 0
+
+
+def brightness(page, selector, style):
+    colour = page.evaluate("([s, p]) => getComputedStyle(document.querySelector(s))[p]", [selector, style])
+    return np.mean([float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]])
+
+
+def test_dark_and_light_follow_the_system(show):
+    page = show(made_up(), color_scheme="dark")
+    assert brightness(page, "body", "backgroundColor") < 40
+    assert brightness(page, "body", "color") > 200
+    assert pixels(page)[2, 2, :3].mean() < 60
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function("getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'")
+    assert pixels(page)[2, 2, :3].mean() > 200
+
+
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_nothing_is_wider_than_the_window(show, width):
+    report = made_up(c=50, n=300)
+    page = show(report._replace(classes=[f"{name} with a rather long name" for name in report.classes]), width=width)
+    page.evaluate("angpnReport.select(7)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_every_class_has_its_own_mark(show):
+    page = show(made_up(c=50, n=300))
+    marks = page.evaluate(
+        """[...document.querySelectorAll("#legend path")].map((path) => path.getAttribute("d") + path.style.fill)"""
+    )
+    assert len(set(marks)) == 50
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_map_of_almost_nothing(show, n):
+    report = made_up(n=60)
+    few = report._replace(
+        ids=report.ids[:n],
+        influences=np.full((n, 1), -1),
+        weights=np.zeros((n, 1)),
+        positions=np.zeros((n, 2)),
+        texts=None,
+        uncertain=[0],
+        suspects=[],
+        **{name: getattr(report, name)[:n] for name in ("given", "predicted", "confidence", "second")},
+    )
+    page = show(few)
+    page.mouse.click(*at(page, 0))
+    assert selected(page) >= 0
+
+
+def test_fifty_thousand_rows_open_and_answer_in_seconds(show):
+    report = made_up(n=50_000, c=50, t=10)._replace(texts=None)
+    start = time.perf_counter()
+    page = show(report)
+    opened = time.perf_counter() - start
+    start = time.perf_counter()
+    page.mouse.click(*at(page, 49_999))
+    assert selected(page) >= 0
+    page.fill("#query", "row-31415")
+    page.press("#query", "Enter")
+    assert selected(page) == 31_415
+    page.focus("#map")
+    for key in ("ArrowRight", "+", "+", "Shift+ArrowUp"):
+        page.keyboard.press(key)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
+    assert opened < 20
+    assert time.perf_counter() - start < 5

@@ -1,0 +1,213 @@
+"""Candidates from an index: as good as asked for, and where found, the same as by exact search."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from angpn import ANGPNClassifier, nearest_candidates, pairwise_distances
+from angpn.estimators import auto as estimator
+from angpn.estimators import candidate_search as neighbors
+from angpn.neighbors import approximate
+from angpn.neighbors.approximate import PartSearch, approximate_candidates, approximate_fitted
+
+pytest.importorskip("faiss")
+N, M = 1500, 12
+METRICS = ["chord", "euclidean", "sqeuclidean"]
+
+
+def clusters(n=N, seed=0, dtype=np.float32):
+    generator = np.random.default_rng(seed)
+    centres = generator.normal(size=(8, 16))
+    return (centres[generator.integers(8, size=n)] + 0.7 * generator.normal(size=(n, 16))).astype(dtype)
+
+
+def documents(n=N, seed=0):
+    generator = np.random.default_rng(seed)
+    topics = np.clip(generator.normal(size=(8, 600)) - 1, 0, None)
+    counts = generator.poisson(topics[generator.integers(8, size=n)])
+    return scipy.sparse.csr_array(counts.astype(np.float64))
+
+
+def overlap(found, true):
+    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found.tolist(), true.tolist(), strict=True)])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", [clusters, documents])
+def test_the_recall_asked_for_is_met_and_the_one_reported_is_true(make, metric):
+    x = make()
+    hood, recall = approximate_candidates(x, M, metric, recall=0.9)
+    farthest = nearest_candidates(x, M, metric).distances[:, -1:]  # by distance: counts of words often tie
+    assert recall >= 0.88
+    assert (hood.distances <= farthest + 1e-5).double().mean() == pytest.approx(recall, abs=0.03)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", [clusters, documents])
+def test_distances_are_those_of_the_rows_found(make, metric):
+    x = make(300)
+    hood, _ = approximate_candidates(x, M, metric)
+    expected = pairwise_distances(x, metric).gather(1, hood.indices.long())
+    assert_allclose(hood.distances, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_asked_for_everything_it_finds_everything():
+    x = clusters(dtype=np.float64)
+    hood, recall = approximate_candidates(x, M, "euclidean", recall=1.0)
+    assert recall == 1
+    assert_array_equal(hood.indices, nearest_candidates(x, M, "euclidean").indices)
+    assert hood.distances.dtype == torch.float64
+
+
+def test_a_lower_recall_looks_into_fewer_groups(monkeypatch):
+    x, groups = clusters(6000), {}
+    search = approximate._Index.nearest
+
+    for recall in (0.5, 0.99):
+
+        def watched(self, *arguments, recall=recall):
+            groups[recall] = self.looked_into
+            return search(self, *arguments)
+
+        monkeypatch.setattr(approximate._Index, "nearest", watched)
+        approximate_candidates(x, M, recall=recall)
+    assert groups[0.5] < groups[0.99]
+
+
+def test_the_same_seed_finds_the_same():
+    x = clusters()
+    one, same = (approximate_candidates(x, M, random_state=3) for _ in range(2))
+    assert_array_equal(one.hood.indices, same.hood.indices)
+    assert one.recall == same.recall
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_equal_rows_are_at_distance_zero_and_none_is_its_own_candidate(metric):
+    x = np.repeat(clusters(40), 20, axis=0)  # more equal rows than candidates
+    hood, recall = approximate_candidates(x, M, metric)
+    assert not hood.distances.any()
+    assert recall == 1
+    assert_array_equal(hood.indices // 20, np.broadcast_to(np.arange(800)[:, None] // 20, (800, M)))
+
+
+def test_of_equal_rows_chance_decides_not_their_order():
+    """In files sorted by class the order of the rows would give the labels away."""
+    x = np.zeros((2000, 4), np.float32) + 1
+    hood, _ = approximate_candidates(x, M, "euclidean")
+    assert 700 < hood.indices.double().mean() < 1300
+
+
+@pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
+def test_an_empty_row_has_cosine_zero_with_all(kind):
+    x = clusters(400, dtype=np.float64)
+    x[7] = 0
+    hood, _ = approximate_candidates(kind(x), M, "chord")
+    assert_allclose(hood.distances[7], 2**0.5)
+    assert not (hood.indices == 7).any()
+
+
+def test_rows_in_groups_of_few_still_get_all_their_candidates():
+    x = np.concatenate([clusters(2000), 100 + 50 * np.eye(16, dtype=np.float32)[:5]])  # five that are far from all
+    hood, _ = approximate_candidates(x, 40, "euclidean", recall=0.3)
+    true = nearest_candidates(x, 40, "euclidean")
+    assert overlap(hood.indices[-5:], true.indices[-5:]) > 0.2
+    assert hood.indices.shape == (2005, 40)
+
+
+def test_new_rows_find_the_fitted_ones():
+    x, new = clusters(), clusters(50, seed=1)
+    indices, distances = approximate_fitted(x, new, M, "euclidean", recall=1.0)
+    expected = torch.cdist(torch.from_numpy(new), torch.from_numpy(x)).topk(M, largest=False)
+    assert_array_equal(indices, expected.indices)
+    assert_allclose(distances, expected.values, rtol=1e-3)
+    indices, distances = approximate_fitted(x, x[10:20], M)
+    assert_array_equal(indices[:, 0], np.arange(10, 20))
+    assert not distances[:, 0].any()
+
+
+def test_a_recall_that_cannot_be_had_is_told(monkeypatch):
+    monkeypatch.setattr(approximate, "_WIDTH", 2)
+    monkeypatch.setattr(approximate, "_BEYOND", 1)
+    with pytest.warns(UserWarning, match=r"recall of 0.90, got 0.\d\d, since \d+ main directions .* pass recall=1"):
+        approximate_candidates(documents(), M)
+
+
+def test_rows_mapped_from_a_file_are_not_copied_whole(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", clusters())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    longest = []
+    scaled = approximate._Rows.scaled
+
+    def watched(self):
+        longest.append(len(self))
+        return scaled(self)
+
+    monkeypatch.setattr(approximate._Rows, "scaled", watched)
+    monkeypatch.setattr(approximate, "_ROWS_AT_ONCE", 256)
+    monkeypatch.setattr(approximate, "_FOR_CENTRE", 2)
+    monkeypatch.setattr(approximate, "SAMPLE", 200)
+    hood, _ = approximate_candidates(mapped, M)
+    approximate_candidates(mapped, M, "euclidean")
+    assert max(longest) <= 2 * 155  # two rows for each of 4 sqrt(n) centres
+    assert_array_equal(hood.indices, approximate_candidates(clusters(), M).hood.indices)
+
+
+@pytest.fixture
+def many_rows(monkeypatch):
+    """As if these were very many."""
+    monkeypatch.setattr(neighbors, "EXACT_ROWS", 100)
+    monkeypatch.setattr(estimator, "EXACT_PAIRS", 100)
+
+
+def some_labels(x):
+    truth = (x[:, 0] > 0).astype(int)
+    return np.where(np.arange(len(x)) % 8 == 0, truth, -1)
+
+
+@pytest.mark.filterwarnings("ignore:training did not settle")
+@pytest.mark.parametrize("layers", [None, (8,)])
+def test_an_estimator_uses_the_index_where_rows_are_many(many_rows, layers):
+    x = clusters(400)
+    options = {"hidden_layer_sizes": layers, "random_state": 0, "max_iter": 5, "metric": "chord"}
+    model = ANGPNClassifier(recall=0.9, **options).fit(x, some_labels(x))
+    assert 0.85 < model.recall_ <= 1
+    exact = ANGPNClassifier(recall=1, **options).fit(x, some_labels(x))
+    assert exact.recall_ == 1
+    assert np.mean(model.transduction_ == exact.transduction_) > 0.95
+    assert_array_equal(model.predict(x), model.transduction_)
+
+
+def test_without_the_library_every_pair_is_compared_and_a_warning_says_so(many_rows, monkeypatch):
+    x = clusters(400)
+    monkeypatch.setattr(approximate, "find_spec", lambda name: None)
+    with pytest.warns(UserWarning, match=r"400 rows should be searched with an index, got no faiss"):
+        model = ANGPNClassifier(random_state=0, metric="chord").fit(x, some_labels(x))
+    assert model.recall_ == 1
+
+
+@pytest.mark.parametrize("recall", [0, 1.5])
+def test_a_recall_is_a_share(recall):
+    with pytest.raises(ValueError, match=r"recall must lie in \(0, 1\], got"):
+        ANGPNClassifier(recall=recall).fit(clusters(50), some_labels(clusters(50)))
+
+
+def test_ties_in_a_part_fall_for_each_row_anew():
+    """Else all rows would list the same few of their equals, whose labels then went everywhere."""
+    x = np.random.default_rng(0).integers(2, size=(300, 3)).astype(float)
+    search = PartSearch(x, 12, "euclidean", recall=1)
+    found = [search(part, search.groups(part, 1)) for part in torch.arange(300).chunk(2)]
+    indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
+    exact = nearest_candidates(x, 12, "euclidean")
+    assert_array_equal(distances, exact.distances)
+    assert not (indices == torch.arange(300)[:, None]).any()
+    most = [int(torch.bincount(lists.flatten(), minlength=300).max()) for lists in (indices, exact.indices)]
+    assert most[0] <= most[1] + 5
+
+
+def test_rows_too_long_for_the_floats_of_an_index_get_an_error():
+    x = 1e20 * clusters(dtype=np.float64)
+    with pytest.raises(ValueError, match=r"longer than 1e\+18.*; scale the columns"):
+        approximate_candidates(x, M, "euclidean")
+    assert_array_equal(approximate_candidates(x, M).hood.indices, approximate_candidates(x / 1e20, M).hood.indices)

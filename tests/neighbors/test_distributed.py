@@ -1,0 +1,218 @@
+"""Several processes (torchrun on this machine) against one: the same lists, weights and answers."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import normalize
+
+import sharded_job as job
+from angpn import ANGPNClassifier, nearest_candidates
+from angpn.anfp.propagation import Direction
+from angpn.neighbors.approximate import approximate_candidates
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without torch.distributed")
+PROCESSES = 2
+
+
+def start(name, folder, processes=PROCESSES):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    return subprocess.run(
+        [*command, str(Path(job.__file__)), name, str(folder)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def run(name, folder, processes=PROCESSES):
+    done = start(name, folder, processes)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = []
+    for rank in range(processes):
+        with np.load(folder / f"{name}{rank}.npz") as file:
+            found.append(dict(file))
+    return found
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return run("weights", tmp_path_factory.mktemp("weights"))
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory):
+    pytest.importorskip("faiss")
+    return run("indexed", tmp_path_factory.mktemp("indexed"), processes=3)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in job.variants()])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-9)])
+def test_after_twenty_epochs_weights_and_losses_are_those_of_one_process(weights, name, dtype, tolerance):
+    x, y, _ = job.problem(dtype)
+    hood = nearest_candidates(x, job.M)
+    network, losses = job.trained(x, y, hood, **dict(job.variants())[name])
+    for found in weights:
+        prefix = f"{dtype.__name__}.{name}"
+        assert_allclose(found[f"{prefix}.losses"], losses, rtol=tolerance)
+        for place, weight in enumerate(network.parameters()):
+            assert_allclose(found[f"{prefix}.{place}"], weight.detach(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.fixture(scope="module")
+def sparse_weights(tmp_path_factory):
+    return run("sparse_weights", tmp_path_factory.mktemp("sparse_weights"), processes=3)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in job.sparse_variants()])
+def test_sparse_rows_give_the_weights_of_one_process_too(sparse_weights, name):
+    x, y = job.words()
+    network, losses = job.trained(x, y, nearest_candidates(x, job.M), **dict(job.variants())[name])
+    for found in sparse_weights:
+        assert_allclose(found[f"{name}.losses"], losses, rtol=1e-9)
+        assert_allclose(found[f"{name}.weight"], network.convs[0].weight.detach(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:training did not settle", "ignore:. of 200 sampled rows would be labelled")
+def test_an_estimator_takes_sparse_rows_that_are_shared_out(sparse_weights):
+    x, y = job.words()
+    model = job.small_network().fit(x, y)
+    for found in sparse_weights:
+        assert_allclose(found["distributions"], model.label_distributions_, rtol=1e-8)
+
+
+def test_lists_are_those_of_one_process(weights):
+    x, *_ = job.problem()
+    hood = nearest_candidates(x, job.M)
+    for found in weights:
+        assert_array_equal(found["float64.lists"], hood.indices)
+        assert_allclose(found["float64.near"], hood.distances, atol=1e-12)
+
+
+def test_lists_may_be_longer_than_parts_and_take_several_turns(tmp_path):
+    x, count = job.few_rows()
+    hood = nearest_candidates(x, count)
+    for found in run("lists", tmp_path, processes=3):
+        assert_array_equal(found["indices"], hood.indices)
+        assert_allclose(found["distances"], hood.distances, atol=1e-12)
+
+
+def test_rows_are_shared_out_and_halos_are_smaller_than_the_rest(weights):
+    own, all_seen = zip(*(found["float64.halo"] for found in weights), strict=True)
+    assert sum(own) == 241
+    assert max(own) - min(own) <= 1
+    assert max(all_seen) < 241
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_index_that_is_shared_out_finds_the_nearest(indexed, sparse):
+    x = job.many(sparse)
+    exact = nearest_candidates(x, job.M)
+    for found in indexed:
+        lists, near = found[f"{sparse}.lists"], found[f"{sparse}.near"]
+        share = np.mean([len(np.intersect1d(*rows)) for rows in zip(lists, exact.indices, strict=True)]) / job.M
+        assert 0.85 < share < 1
+        assert found[f"{sparse}.recall"] == pytest.approx(share, abs=0.05)
+        rows = np.repeat(np.arange(len(lists)), job.M)
+        unit = normalize(x)
+        pairs = unit[rows] - unit[lists.ravel()]
+        lengths = np.sqrt((pairs * pairs).sum(axis=1))
+        assert_allclose(near.ravel(), lengths, atol=1e-5)
+
+
+def test_an_index_that_is_shared_out_finds_what_that_of_one_process_does(indexed):
+    one = approximate_candidates(job.many(sparse=False), job.M)
+    for found in indexed:
+        assert_array_equal(found["False.lists"], one.hood.indices)
+        assert_array_equal(found["False.near"], one.hood.distances)
+
+
+def test_an_index_may_be_shared_out_where_most_rows_are_equal(indexed):
+    x = job.mostly_equal()
+    rows = np.arange(len(x))[:, None]
+    for found in indexed:
+        lists, near = found["equal.lists"], found["equal.near"]
+        assert (lists != rows).all()
+        assert all(len(np.unique(numbers)) == job.M for numbers in lists)
+        assert_allclose(near, np.linalg.norm(x[lists] - x[rows], axis=2), atol=1e-4)
+        assert not near[200:].any()
+
+
+@pytest.mark.filterwarnings("ignore:no training label for class")
+def test_a_process_without_labels_takes_part(tmp_path):
+    x, y = job.labelled_in_a_corner()
+    network, losses = job.trained(x, y, nearest_candidates(x, job.M))
+    processes = run("unlabelled_part", tmp_path, processes=3)
+    assert [int(found["labelled"]) for found in processes] == [70, 0, 0]
+    for found in processes:
+        assert_allclose(found["losses"], losses, rtol=1e-9)
+        assert_allclose(found["weight"], network.perceptron.weight.detach(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:training did not settle")
+def test_every_process_ends_with_the_whole_fitted_model(tmp_path):
+    x, y, _ = job.problem()
+    model = job.small_network().fit(x, y)
+    for found in run("estimator", tmp_path):
+        assert_allclose(found["distributions"], model.label_distributions_, rtol=1e-8)
+        assert_array_equal(found["lists"], model.neighborhood_.indices)
+        assert_allclose(found["new"], model.predict_proba(x[:9] + 0.01), rtol=1e-8)
+
+
+def test_a_committee_whose_rows_are_shared_out_is_that_of_one_process(tmp_path, monkeypatch):
+    x, y, _ = job.problem()
+    processes = run("committee", tmp_path)
+    job.many_rows(monkeypatch.setattr)
+    for direction in get_args(Direction):
+        model = ANGPNClassifier(random_state=0, direction=direction).fit(x, y)
+        for found in processes:
+            assert_allclose(found[f"{direction}.distributions"], model.label_distributions_, atol=1e-4)
+            assert_allclose(found[f"{direction}.new"], model.predict_proba(x[:9] + 0.01), atol=1e-4)
+
+
+def test_under_torchrun_the_command_writes_and_speaks_once(tmp_path):
+    done = start("command", tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("rows labelled from") == 1
+    assert len((tmp_path / "out" / "predictions.csv").read_text().splitlines()) == 242
+
+
+def start_without_torchrun(name, folder):
+    """The processes by themselves: torchrun would end the one that is left before it could say anything."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(Path(job.__file__)), name, str(folder)]
+    return [
+        subprocess.Popen(command, env={**os.environ, **place, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+
+
+def test_a_killed_process_ends_the_job_and_a_checkpoint_takes_it_up(tmp_path):
+    unbroken = tmp_path / "unbroken"
+    unbroken.mkdir()
+    expected = run("checkpointed", unbroken)
+    (tmp_path / "kill").touch()
+    left, killed = start_without_torchrun("checkpointed", tmp_path)
+    killed.communicate(timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    error = left.communicate(timeout=60)[1]
+    assert left.returncode != 0  # gloo may abort after the error was told
+    assert "all processes of the job must stay to the end" in error
+    assert (tmp_path / "fit.ckpt").exists()
+    (tmp_path / "kill").unlink()
+    for found, whole in zip(run("checkpointed", tmp_path), expected, strict=True):
+        assert_allclose(found["distributions"], whole["distributions"], rtol=1e-12)

@@ -1,0 +1,94 @@
+"""Rows in an order in which neighbours are near each other."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from angpn import ANGPNClassifier, nearest_candidates, pairwise_distances
+from angpn.ensemble import fit as committee_search
+from angpn.estimators import fit_ensemble as committee_fitting
+from angpn.neighbors.locality import in_local_order, locality_order
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """Four clusters that hardly touch, their rows mixed: which cluster, and the lists."""
+    generator = np.random.default_rng(0)
+    cluster = generator.integers(4, size=2000)
+    x = 2 * generator.normal(size=(4, 12))[cluster] + generator.normal(size=(2000, 12))
+    return cluster, nearest_candidates(x, 20, "euclidean")
+
+
+def crossing(hood, part):
+    """The share of candidates that are in another part than their row."""
+    return np.mean(part[hood.indices] != part[:, None])
+
+
+def test_halves_hang_together(clusters):
+    _, hood = clusters
+    order = locality_order(hood.indices[:, :8]).numpy()
+    assert_array_equal(np.sort(order), np.arange(2000))
+    half = np.empty(2000, dtype=int)
+    half[order] = np.arange(2000) // 1000
+    assert crossing(hood, half) < 0.05  # 0.5 in the order of the data
+    assert crossing(hood, np.arange(2000) // 1000) > 0.45
+
+
+def test_the_order_does_not_depend_on_the_number_of_threads(clusters):
+    nearest = clusters[1].indices[:, :8]
+    before = torch.get_num_threads()
+    try:
+        orders = []
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            orders.append(locality_order(nearest))
+    finally:
+        torch.set_num_threads(before)
+    assert_array_equal(*orders)
+
+
+def test_rows_without_a_way_to_each_other_and_few_rows_have_an_order_too():
+    apart = torch.arange(600).view(-1, 2).flip(1).reshape(-1, 1)  # pairs
+    assert_array_equal(locality_order(apart).sort().values, np.arange(600))
+    assert_array_equal(locality_order(torch.tensor([[1], [0]])).sort().values, [0, 1])
+
+
+def test_a_part_knows_which_rows_it_has(clusters):
+    _, hood = clusters
+    part = in_local_order(hood)
+    values = part.rows.double() * 10  # of each row, ten times its number in the data
+    assert_array_equal(part.gathered(values), 10.0 * np.arange(2000))
+    asked = np.array([7, 1999, 0])
+    assert_array_equal(part.taken(values, asked), 10.0 * asked)
+    numbers, places = part.here(asked)
+    assert_array_equal(part.named(torch.from_numpy(numbers)), asked[places])
+    whole = part.whole()
+    assert_array_equal(whole.indices, hood.indices)
+    assert_array_equal(whole.distances, hood.distances)
+
+
+def test_a_part_is_not_taken_for_the_lists_of_the_data(clusters):
+    with pytest.raises(TypeError, match="whole"):
+        pickle.dumps(in_local_order(clusters[1]))
+
+
+@pytest.mark.parametrize("direction", ["directed", "symmetric", "normalized"])
+def test_many_rows_get_the_same_answers_in_another_order(monkeypatch, direction):
+    generator = np.random.default_rng(1)
+    truth = generator.integers(3, size=300)
+    x = generator.normal(size=(3, 5))[truth] + 0.8 * generator.normal(size=(300, 5))
+    y = np.where(generator.random(300) < 0.2, truth, -1)
+    distances = pairwise_distances(x, "euclidean").numpy()  # with these all rows decide on the settings
+
+    def fitted():
+        model = ANGPNClassifier(random_state=0, direction=direction).fit(x, y, distances=distances)
+        return model.label_distributions_, model.predict_proba(x[:5] + 0.01, distances=distances[:5] + 0.01)
+
+    expected = fitted()
+    for module in (committee_search, committee_fitting):
+        monkeypatch.setattr(module, "ROWS_COMPARED", 100)
+    for found, wanted in zip(fitted(), expected, strict=True):
+        assert_allclose(found, wanted, atol=1e-4)

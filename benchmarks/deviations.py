@@ -85,7 +85,7 @@ def exact_step_two(name: str, x: Tensor) -> None:
 def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
     """Test accuracy of the network by option: 10 % labels, 5 % validation, mean over splits."""
     x = normalize(x).float()
-    hood, distances = nearest_candidates(x, M), pairwise_distances(x)
+    neighborhood, distances = nearest_candidates(x, M), pairwise_distances(x)
     if x.shape[1] > 1000:
         x = scipy.sparse.csr_array(x.numpy())  # text
     base = {"n_neighbors": K, "normalize_hidden": True}
@@ -112,11 +112,13 @@ def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
             labels = torch.where(known, truth, -1)
             validation = hold_out(labels, 1 / 3, generator)
             network = ANGPN(x.shape[1], 50, int(truth.max()) + 1, **(base | option))
-            for _ in train(network, x, hood, labels, validation_mask=validation, max_epochs=400, random_state=split):
+            for _ in train(
+                network, x, neighborhood, labels, validation_mask=validation, max_epochs=400, random_state=split
+            ):
                 pass
             with torch.no_grad():
-                scores.append((network(x, hood).argmax(dim=1) == truth)[~known].double().mean().item())
-                outside.append(mass_outside(network, x, hood, distances))
+                scores.append((network(x, neighborhood).argmax(dim=1) == truth)[~known].double().mean().item())
+                outside.append(mass_outside(network, x, neighborhood, distances))
         print(
             f"  {name}, {label}: {100 * np.mean(scores):.1f} ({100 * np.std(scores):.1f}), "
             f"mass of the last layer's full S outside the {M} candidates {np.mean(outside):.4f}",
@@ -124,12 +126,12 @@ def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
         )
 
 
-def mass_outside(network: ANGPN, x, hood, distances: Tensor) -> float:
+def mass_outside(network: ANGPN, x, neighborhood, distances: Tensor) -> float:
     """Share of the last hidden layer's S, solved over all rows, that falls outside the candidates."""
     conv = network.convs[-1]
-    hidden = network.convs[0](x, hood)
+    hidden = network.convs[0](x, neighborhood)
     full = conv.graph(hidden, distances)
-    return float(1 - (full.gather(1, hood.indices).sum(dim=1) / full.sum(dim=1)).mean())
+    return float(1 - (full.gather(1, neighborhood.indices).sum(dim=1) / full.sum(dim=1)).mean())
 
 
 def main() -> None:

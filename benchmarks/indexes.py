@@ -34,7 +34,10 @@ def by_every_pair(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
 def by_faiss(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
     """As angpn uses it: the number of groups looked into follows from the recall asked for, which is measured."""
     for recall in (0.8, 0.9, 0.95, 0.99):
-        yield f"recall {recall}", lambda recall=recall: approximate_candidates(x, M, recall=recall).hood.indices.numpy()
+        yield (
+            f"recall {recall}",
+            lambda recall=recall: approximate_candidates(x, M, recall=recall).neighborhood.indices.numpy(),
+        )
 
 
 def by_pynndescent(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:

@@ -19,8 +19,8 @@ import torch
 
 from angpn import ANGPN, ANGPNClassifier, train
 from angpn.bench.scale import CLASSES, COLUMNS, HIDDEN, K, M, make_rows
-from angpn.neighbors.approximate import PartSearch, approximate_candidates
-from angpn.neighbors.distributed import Shard, is_first, join, share_out
+from angpn.neighbors.approximate import DistributedSearch, approximate_candidates
+from angpn.neighbors.distributed import distribute_rows, is_main_process, join
 
 EPOCHS = 8
 TURNS = {"epoch": 3, "network": 2, "default": 3}
@@ -38,20 +38,22 @@ def measure(n: int, what: str) -> None:
         start = time.perf_counter()
         ANGPNClassifier(random_state=0, **FITS[what]).fit(X, y)
         seconds, halo = time.perf_counter() - start, 0
-    if is_first():
+    if is_main_process():
         print(json.dumps({"seconds": seconds, "halo": halo}))
 
 
 def epoch_seconds(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
     """The median epoch, and the size of the halo."""
-    hood = share_out(len(X), M, PartSearch(X, M), 0) if join() else approximate_candidates(X, M).hood
+    neighborhood = (
+        distribute_rows(len(X), M, DistributedSearch(X, M), 0) if join() else approximate_candidates(X, M).neighborhood
+    )
     network = ANGPN(COLUMNS, HIDDEN, CLASSES, n_neighbors=K, normalize_hidden=True)
     features = torch.nn.functional.normalize(torch.from_numpy(X))
     seconds, start = [], time.perf_counter()
-    for _ in train(network, features, hood, y, max_epochs=EPOCHS):
+    for _ in train(network, features, neighborhood, y, max_epochs=EPOCHS):
         seconds.append(time.perf_counter() - start)
         start = time.perf_counter()
-    return float(np.median(seconds[1:])), len(hood.halo.numbers) if isinstance(hood, Shard) else 0
+    return float(np.median(seconds[1:])), neighborhood.partition.halo.n_rows
 
 
 def run(n: int, processes: int, what: str) -> dict[str, float]:

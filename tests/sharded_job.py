@@ -1,4 +1,4 @@
-"""What each process of the jobs in test_sharding.py does: `torchrun ... sharded_job.py NAME FOLDER`."""
+"""What each process of the jobs in neighbors/test_distributed.py does: `torchrun ... sharded_job.py NAME FOLDER`."""
 
 import os
 import signal
@@ -18,8 +18,8 @@ from angpn.ensemble import fit as committee_search
 from angpn.estimators import fit_ensemble as committee_fitting
 from angpn.neighbors import approximate
 from angpn.neighbors import distributed as sharding
-from angpn.neighbors.approximate import PartSearch
-from angpn.neighbors.distributed import _leave, join, share_out
+from angpn.neighbors.approximate import DistributedSearch
+from angpn.neighbors.distributed import _leave, distribute_rows, join
 from angpn.neighbors.locality import in_local_order
 from angpn.network.training import Training
 
@@ -35,12 +35,12 @@ def problem(dtype=np.float64, n=241):
     return x, y, truth
 
 
-def trained(x, y, hood, epochs=20, **options):
+def trained(x, y, neighborhood, epochs=20, **options):
     """Weights after some epochs."""
     dtype = torch.float32 if x.dtype == np.float32 else torch.float64
     network = ANGPN(x.shape[1], 7, 3, n_neighbors=K, normalize_hidden=True, **options).to(dtype)
     mask = (y != -1) & (np.arange(len(y)) % 3 == 0)
-    run = train(network, x, hood, y, validation_mask=mask, max_epochs=epochs, random_state=1)
+    run = train(network, x, neighborhood, y, validation_mask=mask, max_epochs=epochs, random_state=1)
     losses = [(epoch.loss, epoch.validation_loss, epoch.validation_accuracy) for epoch in run]
     return network, np.array(losses)
 
@@ -61,17 +61,17 @@ def weights(folder):
     found = {}
     for dtype in (np.float32, np.float64):
         x, y, _ = problem(dtype)
-        hood = share_out(len(x), M, PartSearch(x, M), 0)
+        neighborhood = distribute_rows(len(x), M, DistributedSearch(x, M), 0)
         for name, options in variants():
-            network, losses = trained(x, y, hood, **options)
+            network, losses = trained(x, y, neighborhood, **options)
             found |= {f"{dtype.__name__}.{name}.losses": losses}
             found |= {
                 f"{dtype.__name__}.{name}.{place}": weight.detach().numpy()
                 for place, weight in enumerate(network.parameters())
             }
-        whole = hood.whole()
+        whole = neighborhood.in_data_order()
         found |= {f"{dtype.__name__}.lists": whole.indices.numpy(), f"{dtype.__name__}.near": whole.distances.numpy()}
-        found[f"{dtype.__name__}.halo"] = np.array([hood.n_rows, hood.n_columns])
+        found[f"{dtype.__name__}.halo"] = np.array([neighborhood.n_rows, neighborhood.n_columns])
     np.savez(folder / f"weights{dist.get_rank()}.npz", **found)
 
 
@@ -89,10 +89,10 @@ def sparse_variants():
 def sparse_weights(folder):
     """The weights of each variant on sparse rows."""
     x, y = words()
-    hood = share_out(x.shape[0], M, PartSearch(x, M), 0)
+    neighborhood = distribute_rows(x.shape[0], M, DistributedSearch(x, M), 0)
     found = {}
     for name, options in sparse_variants():
-        network, found[f"{name}.losses"] = trained(x, y, hood, **options)
+        network, found[f"{name}.losses"] = trained(x, y, neighborhood, **options)
         found[f"{name}.weight"] = network.convs[0].weight.detach().numpy()
     found["distributions"] = small_network().fit(x, y).label_distributions_
     np.savez(folder / f"sparse_weights{dist.get_rank()}.npz", **found)
@@ -107,7 +107,7 @@ def lists(folder):
     """The lists of a few rows, asked for in several turns."""
     sharding._QUERIES_AT_ONCE = 25
     x, count = few_rows()
-    whole = share_out(len(x), count, PartSearch(x, count), 0).whole()
+    whole = distribute_rows(len(x), count, DistributedSearch(x, count), 0).in_data_order()
     np.savez(folder / f"lists{dist.get_rank()}.npz", indices=whole.indices, distances=whole.distances)
 
 
@@ -131,13 +131,13 @@ def indexed(folder):
     found = {}
     for kind in (False, True):
         x = many(kind)
-        search = PartSearch(x, M, recall=0.9)
-        shard = share_out(x.shape[0], M, search, 0)
-        whole = shard.whole()
+        search = DistributedSearch(x, M, recall=0.9)
+        shard = distribute_rows(x.shape[0], M, search, 0)
+        whole = shard.in_data_order()
         found |= {f"{kind}.lists": whole.indices.numpy(), f"{kind}.near": whole.distances.numpy()}
-        found[f"{kind}.recall"] = np.array(search.recall(shard.rows.numpy(), shard.distances.numpy(), 300))
+        found[f"{kind}.recall"] = np.array(search.recall(shard.partition.rows.numpy(), shard.distances.numpy(), 300))
     x = mostly_equal()
-    whole = share_out(len(x), M, PartSearch(x, M, "euclidean"), 0).whole()
+    whole = distribute_rows(len(x), M, DistributedSearch(x, M, "euclidean"), 0).in_data_order()
     found |= {"equal.lists": whole.indices.numpy(), "equal.near": whole.distances.numpy()}
     np.savez(folder / f"indexed{dist.get_rank()}.npz", **found)
 
@@ -146,7 +146,7 @@ def labelled_in_a_corner():
     """Labels only in that third of the rows which is dealt out first."""
     x, _, truth = problem()
     y = np.full(len(x), -1)
-    first = in_local_order(nearest_candidates(x, M)).rows[:70].numpy()
+    first = in_local_order(nearest_candidates(x, M)).partition.rows[:70].numpy()
     y[first] = truth[first]
     return x, y
 
@@ -154,13 +154,13 @@ def labelled_in_a_corner():
 def unlabelled_part(folder):
     """The weights of a job in which one process has no labels."""
     x, y = labelled_in_a_corner()
-    hood = share_out(len(x), M, PartSearch(x, M), 0)
-    network, losses = trained(x, y, hood)
+    neighborhood = distribute_rows(len(x), M, DistributedSearch(x, M), 0)
+    network, losses = trained(x, y, neighborhood)
     np.savez(
         folder / f"unlabelled_part{dist.get_rank()}.npz",
         losses=losses,
         weight=network.perceptron.weight.detach(),
-        labelled=np.sum(y[hood.rows] != -1),
+        labelled=np.sum(y[neighborhood.partition.rows] != -1),
     )
 
 

@@ -114,9 +114,9 @@ def test_algorithm1_matches_a_plain_transcription(problem, rule, steps):
     distances, h = problem
     gamma = 0.8
     expected_f, expected_s = numpy_algorithm1(distances.numpy(), h.numpy(), K, 0.5, 0.3, gamma, steps, rule)
-    hood = DenseNeighborhood.from_matrix(distances)
+    neighborhood = DenseNeighborhood.from_matrix(distances)
     options = AS_IN_THE_PAPER | {"gamma": gamma, "rule": rule, "num_steps": steps}
-    f, s = algorithm1(hood, h, **options)
+    f, s = algorithm1(neighborhood, h, **options)
     assert_close(f, torch.as_tensor(expected_f))
     assert_close(s, torch.as_tensor(expected_s))
 
@@ -140,9 +140,9 @@ def test_algorithm1_at_beta_zero_is_one_step_on_the_fixed_graph(problem):
 
 def test_algorithm1_run_to_convergence_settles(problem):
     distances, h = problem
-    hood = DenseNeighborhood.from_matrix(distances)
-    f, _ = algorithm1(hood, h, **(AS_IN_THE_PAPER | {"num_steps": None}))
-    again, _ = algorithm1(hood, h, **(AS_IN_THE_PAPER | {"num_steps": 60}))
+    neighborhood = DenseNeighborhood.from_matrix(distances)
+    f, _ = algorithm1(neighborhood, h, **(AS_IN_THE_PAPER | {"num_steps": None}))
+    again, _ = algorithm1(neighborhood, h, **(AS_IN_THE_PAPER | {"num_steps": 60}))
     assert_close(f, again, atol=1e-4, rtol=0)
 
 
@@ -161,9 +161,9 @@ OPTIONS = [
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_algorithm1_on_lists_equals_dense_on_the_same_candidates(options):
     x = torch.randn(30, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    hood = nearest_candidates(x, 9)
+    neighborhood = nearest_candidates(x, 9)
     results = []
-    for kind in (hood, hood.to_dense()):
+    for kind in (neighborhood, neighborhood.to_dense()):
         features = x.clone().requires_grad_()
         f, s = algorithm1(kind, features, **(AS_IN_THE_PAPER | options))
         (gradient,) = torch.autograd.grad(f.square().sum(), features)
@@ -176,9 +176,12 @@ def test_algorithm1_on_lists_equals_dense_on_the_same_candidates(options):
 @pytest.mark.parametrize("metric", ["chord", "euclidean"])
 def test_no_nan_on_awkward_rows_forward_and_backward(options, metric):
     x = awkward_features()
-    for hood in (nearest_candidates(x, 12, metric), DenseNeighborhood.from_matrix(pairwise_distances(x, metric))):
+    for neighborhood in (
+        nearest_candidates(x, 12, metric),
+        DenseNeighborhood.from_matrix(pairwise_distances(x, metric)),
+    ):
         features = x.clone().requires_grad_()
-        f, s = algorithm1(hood, features, **(AS_IN_THE_PAPER | options))
+        f, s = algorithm1(neighborhood, features, **(AS_IN_THE_PAPER | options))
         f.square().sum().backward()
         assert torch.isfinite(f).all()
         assert torch.isfinite(s).all()

@@ -104,27 +104,29 @@ def test_gradient(graph, features, method):
 
 
 @pytest.fixture
-def hood():
+def neighborhood():
     return nearest_candidates(torch.randn(14, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), 5)
 
 
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("direction", ["directed", "symmetric", "normalized"])
-def test_directions(hood, features, direction, dense):
+def test_directions(neighborhood, features, direction, dense):
     weights = torch.rand(14, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    s = hood.to_matrix(weights)
+    s = neighborhood.to_matrix(weights)
     half = (s + s.T) / 2
     degree = half.sum(dim=1)
     expected = {"directed": s, "symmetric": half, "normalized": half / (degree[:, None] * degree).sqrt()}[direction]
     received = (
-        aggregate(hood.to_dense(), s, features, direction) if dense else aggregate(hood, weights, features, direction)
+        aggregate(neighborhood.to_dense(), s, features, direction)
+        if dense
+        else aggregate(neighborhood, weights, features, direction)
     )
     assert_close(received, expected @ features)
 
 
-def test_a_row_without_weight_either_way_stays_finite(hood, features):
+def test_a_row_without_weight_either_way_stays_finite(neighborhood, features):
     weights = torch.zeros(14, 5, dtype=torch.float64, requires_grad=True)
-    received = aggregate(hood, weights, features, "normalized")
+    received = aggregate(neighborhood, weights, features, "normalized")
     received.sum().backward()
     assert_close(received, torch.zeros_like(features))
     assert torch.isfinite(weights.grad).all()

@@ -89,11 +89,11 @@ def test_coraml_has_empty_rows_that_no_row_may_take_for_a_neighbour():
     assert (np.asarray(X.sum(axis=0)).ravel() == 0).sum() == 745
     from angpn import nearest_candidates
 
-    hood = nearest_candidates(X, 10)
-    chosen = hood.indices[~empty]
-    chosen_freely = hood.distances[~empty] < np.sqrt(2) - 1e-9  # nearer than what has nothing in common
+    neighborhood = nearest_candidates(X, 10)
+    chosen = neighborhood.indices[~empty]
+    chosen_freely = neighborhood.distances[~empty] < np.sqrt(2) - 1e-9  # nearer than what has nothing in common
     assert not empty[chosen.numpy()[chosen_freely.numpy()]].any()
-    assert hood.all_tied.numpy()[empty].all()
+    assert neighborhood.all_tied.numpy()[empty].all()
 
 
 @real
@@ -114,9 +114,9 @@ def test_files_sorted_by_class_do_not_leak_the_class_through_ties():
 
     alone = scipy.sparse.csr_array(([1.0], ([0], [X.shape[1]])), shape=(1, X.shape[1] + 1))  # a word nobody else has
     wider = scipy.sparse.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], X.shape[1] + 1))
-    hood = nearest_candidates(scipy.sparse.vstack([alone, wider]), 40)
-    assert hood.all_tied[0]
-    assert len(np.unique(y[hood.indices[0].numpy() - 1])) == 4
+    neighborhood = nearest_candidates(scipy.sparse.vstack([alone, wider]), 40)
+    assert neighborhood.all_tied[0]
+    assert len(np.unique(y[neighborhood.indices[0].numpy() - 1])) == 4
 
 
 def test_bundled_sets_have_the_same_interface():

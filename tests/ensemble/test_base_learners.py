@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_allclose
 
 from angpn import nearest_candidates, neighbor_graph
-from angpn.ensemble.base_learners import GraphOptions, Mixing, learnt_graph, propagated
+from angpn.ensemble.base_learners import GraphOptions, PropagationMatrix, learnt_graph, propagated
 
 
 @pytest.fixture(scope="module")
@@ -24,36 +24,38 @@ def problem():
     [("auto", "simplex", None), ("local", "simplex", 0.5), (0.7, "printed", 0.5)],
 )
 def test_the_learnt_graph_is_that_of_eq8(problem, gamma, rule, beta):
-    hood, distances, beliefs = problem
-    found = learnt_graph(hood, GraphOptions(4, 0.5, gamma, rule, "directed"), None if beta is None else beliefs)
+    neighborhood, distances, beliefs = problem
+    found = learnt_graph(neighborhood, GraphOptions(4, 0.5, gamma, rule, "directed"), None if beta is None else beliefs)
     options = {"n_neighbors": 4, "gamma": gamma, "rule": rule}
     expected = neighbor_graph(distances, beliefs.double(), beta=beta or 0.0, **options)
     assert_allclose(found.toarray(), expected, atol=1e-5)
 
 
 def test_rows_believed_to_be_of_one_class_attract_each_other(problem):
-    hood, _, _ = problem
+    neighborhood, _, _ = problem
     classes = torch.arange(16) % 2
     same = (classes[:, None] == classes).numpy()
     options = GraphOptions(4, 1.0, "auto", "simplex", "directed")
-    before, after = (learnt_graph(hood, options, beliefs).toarray() for beliefs in (None, torch.eye(2)[classes]))
+    before, after = (
+        learnt_graph(neighborhood, options, beliefs).toarray() for beliefs in (None, torch.eye(2)[classes])
+    )
     assert after[same].sum() > before[same].sum()
 
 
 def test_learning_a_graph_draws_no_random_number(problem):
-    hood, _, beliefs = problem
+    neighborhood, _, beliefs = problem
     state = torch.get_rng_state()
-    learnt_graph(hood, GraphOptions(4, 0.5, "auto", "simplex", "directed"), beliefs)
+    learnt_graph(neighborhood, GraphOptions(4, 0.5, "auto", "simplex", "directed"), beliefs)
     assert torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("direction", ["directed", "symmetric", "normalized"])
 def test_propagated_features_are_powers_of_the_mixing_matrix(problem, direction):
-    hood, _, _ = problem
-    graph = learnt_graph(hood, GraphOptions(4, 0.0, "auto", "simplex", direction), None)
+    neighborhood, _, _ = problem
+    graph = learnt_graph(neighborhood, GraphOptions(4, 0.0, "auto", "simplex", direction), None)
     features = torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
     reaches = [(0.5, 5), (0.5, 1), (0.0, 0), (0.9, 2)]
-    found = propagated(features, Mixing(graph, direction), reaches)
+    found = propagated(features, PropagationMatrix(graph, direction), reaches)
     dense = graph.toarray().astype(np.float64)
     if direction != "directed":
         dense = (dense + dense.T) / 2

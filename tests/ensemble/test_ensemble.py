@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from angpn import nearest_candidates, neighbor_graph
 from angpn.ensemble import ensemble as committee_module
-from angpn.ensemble.base_learners import GraphOptions, Mixing, Setting, learnt_graph, propagated
+from angpn.ensemble.base_learners import GraphOptions, PropagationMatrix, Setting, learnt_graph, propagated
 from angpn.ensemble.fit import Chosen, Labels, Look, Request, train
 from angpn.ensemble.label_spreading import Spread, SpreadSetting
 from angpn.ensemble.scaling import View
@@ -31,12 +31,12 @@ def trained(n_rounds=2, direction="normalized", beta=0.3, gamma="auto", kind=np.
     X = kind(2 * np.eye(4)[TRUTH] + 0.7 * generator.normal(size=(90, 4)))
     view = View.of(X, "unit", "chord", 0)
     rows = view.rows(X)
-    hood = nearest_candidates(rows, 89, "chord")
+    neighborhood = nearest_candidates(rows, 89, "chord")
     request = Request([], None, GraphOptions(6, beta, gamma, "simplex", direction), None, None, False, None, None, 0)
-    chosen = Chosen(Look(view, hood, view.features(rows)), SETTINGS, [])
+    chosen = Chosen(Look(view, neighborhood, view.features(rows)), SETTINGS, [])
     labels = Labels(np.where(np.arange(90) < 18, TRUTH, -1), None, [], False)
     *_, state = itertools.islice(train(chosen, labels, request), n_rounds)
-    return FittedCommittee(state.committee, rows, hood, "chord", state.beliefs.numpy().astype(X.dtype))
+    return FittedCommittee(state.committee, rows, neighborhood, "chord", state.beliefs.numpy().astype(X.dtype))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def moved(rows, size, seed=1):
 
 
 def answers(fitted, rows):
-    return fitted.unseen(rows, *nearest_fitted(fitted.rows, rows, fitted.hood.n_candidates, fitted.metric))
+    return fitted.unseen(rows, *nearest_fitted(fitted.rows, rows, fitted.neighborhood.n_candidates, fitted.metric))
 
 
 @pytest.mark.parametrize("direction", ["directed", "normalized"])
@@ -96,8 +96,8 @@ def test_a_new_row_is_a_further_row_of_the_graph_that_no_fitted_row_was_changed_
     assert (beliefs is None) == (n_rounds == 1)
     probabilities = None
     for step in (None,) if beliefs is None else (None, beliefs):
-        weights = _choice(distances, step, probabilities, fitted.hood, fitted.committee.options)
-        graph = learnt_graph(fitted.hood, fitted.committee.options, step).toarray()
+        weights = _choice(distances, step, probabilities, fitted.neighborhood, fitted.committee.options)
+        graph = learnt_graph(fitted.neighborhood, fitted.committee.options, step).toarray()
         if direction == "normalized":
             graph = graph + graph.T
             degrees = graph.sum(axis=1)
@@ -121,10 +121,10 @@ def test_a_new_row_is_a_further_row_of_the_graph_that_no_fitted_row_was_changed_
     assert_allclose(found, probabilities, atol=1e-4)
 
 
-def _choice(distances, beliefs, probabilities, hood, options):
+def _choice(distances, beliefs, probabilities, neighborhood, options):
     gamma = options.gamma
     if gamma == "auto":  # the mean of the fitted rows
-        nearest = hood.distances[:, : options.n_neighbors + 1]
+        nearest = neighborhood.distances[:, : options.n_neighbors + 1]
         gamma = float((nearest[:, -1:] - nearest[:, :-1]).sum(dim=1).mean() / 2)
     features = None if beliefs is None else torch.cat([beliefs, probabilities]).double()
     beta = 0.0 if beliefs is None else options.beta
@@ -144,7 +144,7 @@ def test_there_is_a_graph_of_the_first_round_and_one_of_the_last():
 def test_the_embedding_is_what_the_best_member_with_features_sees():
     fitted = trained()
     best, features = SETTINGS[1], torch.from_numpy(fitted.rows).float()
-    hopped = propagated(features, Mixing(fitted.graphs()[-1], "normalized"), [best.reach])[best.reach]
+    hopped = propagated(features, PropagationMatrix(fitted.graphs()[-1], "normalized"), [best.reach])[best.reach]
     assert_allclose(fitted.embedding(), hopped, rtol=1e-6)
     assert fitted.width == 4
 
@@ -154,7 +154,9 @@ def test_paths_lead_from_the_rows_to_what_each_member_with_features_sees(fitted)
     paths = fitted.paths(fitted.graphs())
     assert [len(path) for path in paths[1:]] == [2, 3]
     for setting, path in zip(SETTINGS[1:], paths[1:], strict=True):
-        expected = propagated(features, Mixing(fitted.graphs()[-1], "normalized"), [setting.reach])[setting.reach]
+        expected = propagated(features, PropagationMatrix(fitted.graphs()[-1], "normalized"), [setting.reach])[
+            setting.reach
+        ]
         found = fitted.rows
         for mixing in path:
             found = mixing @ found
@@ -188,7 +190,7 @@ def test_answers_have_the_type_of_the_rows(fitted):
     single = dataclasses.replace(
         fitted,
         rows=fitted.rows.astype(np.float32),
-        hood=Neighborhood(fitted.hood.indices, fitted.hood.distances.float()),
+        neighborhood=Neighborhood(fitted.neighborhood.indices, fitted.neighborhood.distances.float()),
         known=fitted.known.astype(np.float32),
     )
     rows = moved(fitted.rows, 0.3)

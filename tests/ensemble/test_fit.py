@@ -80,7 +80,7 @@ def test_of_many_rows_some_compare_the_views_and_all_are_then_seen(monkeypatch):
     found = chosen(table(), seen=seen)
     assert (found.look.view.scaling, found.look.view.metric) == STANDARD
     assert seen == [60, 60, 120]
-    assert found.look.hood.n_rows == len(found.look.features) == 120
+    assert found.look.neighborhood.n_rows == len(found.look.features) == 120
 
 
 @pytest.mark.parametrize(
@@ -186,15 +186,18 @@ def test_the_loss_is_that_of_the_labels_that_were_learnt_from():
 
 
 def test_what_a_round_left_stays_what_it_was():
-    training, (_, hood, features) = begun(VALIDATION), ready().look
+    training, (_, neighborhood, features) = begun(VALIDATION), ready().look
     first = next(training)
     beliefs, held = first.beliefs.clone(), first.held[0][1].clone()
-    before = first.committee.unseen(features, hood, features, hood.indices, hood.distances)[1]
+    before = first.committee.unseen(features, neighborhood, features, neighborhood.indices, neighborhood.distances)[1]
     last = [next(training) for _ in range(2)][-1]
     assert first.committee.beliefs is None
     assert_close(first.beliefs, beliefs)
     assert_close(first.held[0][1], held)
-    assert_close(first.committee.unseen(features, hood, features, hood.indices, hood.distances)[1], before)
+    assert_close(
+        first.committee.unseen(features, neighborhood, features, neighborhood.indices, neighborhood.distances)[1],
+        before,
+    )
     assert not last.beliefs.equal(beliefs)
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
 from angpn import nearest_candidates
-from angpn.ensemble.base_learners import GraphOptions, Mixing, learnt_graph
+from angpn.ensemble.base_learners import GraphOptions, PropagationMatrix, learnt_graph
 from angpn.ensemble.label_spreading import Spread
 from angpn.ensemble.label_spreading import settled as labels_settled
 
@@ -30,7 +30,7 @@ def ring(n):
 
 
 def spread(graph, rows, codes, weights, alpha, n_classes):
-    return Spread.of(Mixing(graph, "normalized"), rows, codes, weights, [alpha], n_classes)[0]
+    return Spread.of(PropagationMatrix(graph, "normalized"), rows, codes, weights, [alpha], n_classes)[0]
 
 
 def settled(graph, sources, alpha):
@@ -54,7 +54,7 @@ def test_labels_settle_at_the_closed_form_up_to_scale(graph, alpha, weights):
 
 def test_several_alphas_at_once_are_each_as_if_alone(graph):
     sources = torch.eye(20)[:, :3]
-    mixing, alphas = Mixing(graph, "normalized"), [0.97, 0.5, 0.9]
+    mixing, alphas = PropagationMatrix(graph, "normalized"), [0.97, 0.5, 0.9]
     expected = [settled(graph, sources.numpy(), alpha) for alpha in alphas]
     found = labels_settled(sources, mixing, alphas)
     assert len(found) == 3
@@ -64,7 +64,7 @@ def test_several_alphas_at_once_are_each_as_if_alone(graph):
 
 
 def test_no_more_products_than_the_farthest_reach_needs(graph):
-    mixing, counts = Mixing(graph, "normalized"), []
+    mixing, counts = PropagationMatrix(graph, "normalized"), []
 
     def counted(features):
         counts.append(1)

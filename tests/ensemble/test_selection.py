@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 from numpy.testing import assert_array_equal
 
-from angpn.ensemble.base_learners import Mixing, Setting, propagated
+from angpn.ensemble.base_learners import PropagationMatrix, Setting, propagated
 from angpn.ensemble.label_spreading import SpreadSetting
 from angpn.ensemble.selection import (
     FIRST_READOUTS,
@@ -172,9 +172,9 @@ STILL, FAR, SPREAD = Setting(0.0, 0, None, 10.0), Setting(0.8, 3, None, 10.0), S
 
 def judge_of(features, graph, codes, folds=None, weights=None, reaches=(STILL.reach, FAR.reach)):
     graph = scipy.sparse.csr_array(graph)
-    found = propagated(features, Mixing(graph, "directed"), reaches)
+    found = propagated(features, PropagationMatrix(graph, "directed"), reaches)
     folds = make_folds(codes, None, 0) if folds is None else folds
-    return Judge(Mixing(graph, "normalized"), found, folds, codes, weights, np.arange(len(codes)))
+    return Judge(PropagationMatrix(graph, "normalized"), found, folds, codes, weights, np.arange(len(codes)))
 
 
 def test_propagation_wins_where_neighbours_are_of_one_class(noisy):

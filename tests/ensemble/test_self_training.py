@@ -166,9 +166,9 @@ def graphs_learnt(monkeypatch):
     seen = []
     learnt_graph = rounds.learnt_graph
 
-    def watched(hood, options, beliefs):
+    def watched(neighborhood, options, beliefs):
         seen.append(beliefs)
-        return learnt_graph(hood, options, beliefs)
+        return learnt_graph(neighborhood, options, beliefs)
 
     monkeypatch.setattr(rounds, "learnt_graph", watched)
     return seen

@@ -431,11 +431,11 @@ def test_the_same_seed_gives_the_same_result(blobs):
 def test_fitting_again_with_more_labels_starts_warm(blobs, monkeypatch):
     X, y, truth = blobs
     model = quick(warm_start=True).fit(X, np.where(y == 2, -1, y))
-    hood, convs = model.neighborhood_, model.module_.convs.state_dict()
+    neighborhood, convs = model.neighborhood_, model.module_.convs.state_dict()
     known = model.module_.perceptron.weight.detach().clone()
     monkeypatch.setattr("angpn.estimators.candidate_search.nearest_candidates", None)  # not to be called again
     model.set_params(max_iter=1).fit(X, y)  # a third class
-    assert model.neighborhood_ is hood
+    assert model.neighborhood_ is neighborhood
     assert list(model.classes_) == [0, 1, 2]
     # One epoch has run and its start is what is kept: the weights of the last fit, and a new row for the new class.
     assert all(torch.equal(value, convs[name]) for name, value in model.module_.convs.state_dict().items())

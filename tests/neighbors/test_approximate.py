@@ -10,7 +10,7 @@ from angpn import ANGPNClassifier, nearest_candidates, pairwise_distances
 from angpn.estimators import auto as estimator
 from angpn.estimators import candidate_search as neighbors
 from angpn.neighbors import approximate
-from angpn.neighbors.approximate import PartSearch, approximate_candidates, approximate_fitted
+from angpn.neighbors.approximate import DistributedSearch, approximate_candidates, approximate_fitted
 
 pytest.importorskip("faiss")
 N, M = 1500, 12
@@ -38,27 +38,27 @@ def overlap(found, true):
 @pytest.mark.parametrize("make", [clusters, documents])
 def test_the_recall_asked_for_is_met_and_the_one_reported_is_true(make, metric):
     x = make()
-    hood, recall = approximate_candidates(x, M, metric, recall=0.9)
+    neighborhood, recall = approximate_candidates(x, M, metric, recall=0.9)
     farthest = nearest_candidates(x, M, metric).distances[:, -1:]  # by distance: counts of words often tie
     assert recall >= 0.88
-    assert (hood.distances <= farthest + 1e-5).double().mean() == pytest.approx(recall, abs=0.03)
+    assert (neighborhood.distances <= farthest + 1e-5).double().mean() == pytest.approx(recall, abs=0.03)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("make", [clusters, documents])
 def test_distances_are_those_of_the_rows_found(make, metric):
     x = make(300)
-    hood, _ = approximate_candidates(x, M, metric)
-    expected = pairwise_distances(x, metric).gather(1, hood.indices.long())
-    assert_allclose(hood.distances, expected, rtol=1e-5, atol=1e-6)
+    neighborhood, _ = approximate_candidates(x, M, metric)
+    expected = pairwise_distances(x, metric).gather(1, neighborhood.indices.long())
+    assert_allclose(neighborhood.distances, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_asked_for_everything_it_finds_everything():
     x = clusters(dtype=np.float64)
-    hood, recall = approximate_candidates(x, M, "euclidean", recall=1.0)
+    neighborhood, recall = approximate_candidates(x, M, "euclidean", recall=1.0)
     assert recall == 1
-    assert_array_equal(hood.indices, nearest_candidates(x, M, "euclidean").indices)
-    assert hood.distances.dtype == torch.float64
+    assert_array_equal(neighborhood.indices, nearest_candidates(x, M, "euclidean").indices)
+    assert neighborhood.distances.dtype == torch.float64
 
 
 def test_a_lower_recall_looks_into_fewer_groups(monkeypatch):
@@ -68,7 +68,7 @@ def test_a_lower_recall_looks_into_fewer_groups(monkeypatch):
     for recall in (0.5, 0.99):
 
         def watched(self, *arguments, recall=recall):
-            groups[recall] = self.looked_into
+            groups[recall] = self.n_probed
             return search(self, *arguments)
 
         monkeypatch.setattr(approximate._Index, "nearest", watched)
@@ -79,41 +79,41 @@ def test_a_lower_recall_looks_into_fewer_groups(monkeypatch):
 def test_the_same_seed_finds_the_same():
     x = clusters()
     one, same = (approximate_candidates(x, M, random_state=3) for _ in range(2))
-    assert_array_equal(one.hood.indices, same.hood.indices)
+    assert_array_equal(one.neighborhood.indices, same.neighborhood.indices)
     assert one.recall == same.recall
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_equal_rows_are_at_distance_zero_and_none_is_its_own_candidate(metric):
     x = np.repeat(clusters(40), 20, axis=0)  # more equal rows than candidates
-    hood, recall = approximate_candidates(x, M, metric)
-    assert not hood.distances.any()
+    neighborhood, recall = approximate_candidates(x, M, metric)
+    assert not neighborhood.distances.any()
     assert recall == 1
-    assert_array_equal(hood.indices // 20, np.broadcast_to(np.arange(800)[:, None] // 20, (800, M)))
+    assert_array_equal(neighborhood.indices // 20, np.broadcast_to(np.arange(800)[:, None] // 20, (800, M)))
 
 
 def test_of_equal_rows_chance_decides_not_their_order():
     """In files sorted by class the order of the rows would give the labels away."""
     x = np.zeros((2000, 4), np.float32) + 1
-    hood, _ = approximate_candidates(x, M, "euclidean")
-    assert 700 < hood.indices.double().mean() < 1300
+    neighborhood, _ = approximate_candidates(x, M, "euclidean")
+    assert 700 < neighborhood.indices.double().mean() < 1300
 
 
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
 def test_an_empty_row_has_cosine_zero_with_all(kind):
     x = clusters(400, dtype=np.float64)
     x[7] = 0
-    hood, _ = approximate_candidates(kind(x), M, "chord")
-    assert_allclose(hood.distances[7], 2**0.5)
-    assert not (hood.indices == 7).any()
+    neighborhood, _ = approximate_candidates(kind(x), M, "chord")
+    assert_allclose(neighborhood.distances[7], 2**0.5)
+    assert not (neighborhood.indices == 7).any()
 
 
 def test_rows_in_groups_of_few_still_get_all_their_candidates():
     x = np.concatenate([clusters(2000), 100 + 50 * np.eye(16, dtype=np.float32)[:5]])  # five that are far from all
-    hood, _ = approximate_candidates(x, 40, "euclidean", recall=0.3)
+    neighborhood, _ = approximate_candidates(x, 40, "euclidean", recall=0.3)
     true = nearest_candidates(x, 40, "euclidean")
-    assert overlap(hood.indices[-5:], true.indices[-5:]) > 0.2
-    assert hood.indices.shape == (2005, 40)
+    assert overlap(neighborhood.indices[-5:], true.indices[-5:]) > 0.2
+    assert neighborhood.indices.shape == (2005, 40)
 
 
 def test_new_rows_find_the_fitted_ones():
@@ -148,10 +148,10 @@ def test_rows_mapped_from_a_file_are_not_copied_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(approximate, "_ROWS_AT_ONCE", 256)
     monkeypatch.setattr(approximate, "_FOR_CENTRE", 2)
     monkeypatch.setattr(approximate, "SAMPLE", 200)
-    hood, _ = approximate_candidates(mapped, M)
+    neighborhood, _ = approximate_candidates(mapped, M)
     approximate_candidates(mapped, M, "euclidean")
     assert max(longest) <= 2 * 155  # two rows for each of 4 sqrt(n) centres
-    assert_array_equal(hood.indices, approximate_candidates(clusters(), M).hood.indices)
+    assert_array_equal(neighborhood.indices, approximate_candidates(clusters(), M).neighborhood.indices)
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_a_recall_is_a_share(recall):
 def test_ties_in_a_part_fall_for_each_row_anew():
     """Else all rows would list the same few of their equals, whose labels then went everywhere."""
     x = np.random.default_rng(0).integers(2, size=(300, 3)).astype(float)
-    search = PartSearch(x, 12, "euclidean", recall=1)
+    search = DistributedSearch(x, 12, "euclidean", recall=1)
     found = [search(part, search.groups(part, 1)) for part in torch.arange(300).chunk(2)]
     indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
     exact = nearest_candidates(x, 12, "euclidean")
@@ -210,4 +210,6 @@ def test_rows_too_long_for_the_floats_of_an_index_get_an_error():
     x = 1e20 * clusters(dtype=np.float64)
     with pytest.raises(ValueError, match=r"longer than 1e\+18.*; scale the columns"):
         approximate_candidates(x, M, "euclidean")
-    assert_array_equal(approximate_candidates(x, M).hood.indices, approximate_candidates(x / 1e20, M).hood.indices)
+    assert_array_equal(
+        approximate_candidates(x, M).neighborhood.indices, approximate_candidates(x / 1e20, M).neighborhood.indices
+    )

@@ -61,8 +61,8 @@ def indexed(tmp_path_factory):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-9)])
 def test_after_twenty_epochs_weights_and_losses_are_those_of_one_process(weights, name, dtype, tolerance):
     x, y, _ = job.problem(dtype)
-    hood = nearest_candidates(x, job.M)
-    network, losses = job.trained(x, y, hood, **dict(job.variants())[name])
+    neighborhood = nearest_candidates(x, job.M)
+    network, losses = job.trained(x, y, neighborhood, **dict(job.variants())[name])
     for found in weights:
         prefix = f"{dtype.__name__}.{name}"
         assert_allclose(found[f"{prefix}.losses"], losses, rtol=tolerance)
@@ -94,18 +94,18 @@ def test_an_estimator_takes_sparse_rows_that_are_shared_out(sparse_weights):
 
 def test_lists_are_those_of_one_process(weights):
     x, *_ = job.problem()
-    hood = nearest_candidates(x, job.M)
+    neighborhood = nearest_candidates(x, job.M)
     for found in weights:
-        assert_array_equal(found["float64.lists"], hood.indices)
-        assert_allclose(found["float64.near"], hood.distances, atol=1e-12)
+        assert_array_equal(found["float64.lists"], neighborhood.indices)
+        assert_allclose(found["float64.near"], neighborhood.distances, atol=1e-12)
 
 
 def test_lists_may_be_longer_than_parts_and_take_several_turns(tmp_path):
     x, count = job.few_rows()
-    hood = nearest_candidates(x, count)
+    neighborhood = nearest_candidates(x, count)
     for found in run("lists", tmp_path, processes=3):
-        assert_array_equal(found["indices"], hood.indices)
-        assert_allclose(found["distances"], hood.distances, atol=1e-12)
+        assert_array_equal(found["indices"], neighborhood.indices)
+        assert_allclose(found["distances"], neighborhood.distances, atol=1e-12)
 
 
 def test_rows_are_shared_out_and_halos_are_smaller_than_the_rest(weights):
@@ -134,8 +134,8 @@ def test_an_index_that_is_shared_out_finds_the_nearest(indexed, sparse):
 def test_an_index_that_is_shared_out_finds_what_that_of_one_process_does(indexed):
     one = approximate_candidates(job.many(sparse=False), job.M)
     for found in indexed:
-        assert_array_equal(found["False.lists"], one.hood.indices)
-        assert_array_equal(found["False.near"], one.hood.distances)
+        assert_array_equal(found["False.lists"], one.neighborhood.indices)
+        assert_array_equal(found["False.near"], one.neighborhood.distances)
 
 
 def test_an_index_may_be_shared_out_where_most_rows_are_equal(indexed):

@@ -55,18 +55,18 @@ def test_sparse_rows_have_the_same_distances(metric, container):
 @pytest.mark.parametrize("block_bytes", [2**26, 8 * 30 * 7, 1])
 def test_the_nearest_are_the_smallest_of_the_full(monkeypatch, block_bytes):
     monkeypatch.setattr(angpn.neighbors.exact, "BLOCK_BYTES", block_bytes)
-    hood = nearest_candidates(ROWS, 4, "euclidean")
+    neighborhood = nearest_candidates(ROWS, 4, "euclidean")
     full = pairwise_distances(ROWS, "euclidean").fill_diagonal_(torch.inf)
     values, indices = full.topk(4, largest=False)
-    assert_close(hood.distances, values)
-    assert_close(hood.indices, indices.int())
+    assert_close(neighborhood.distances, values)
+    assert_close(neighborhood.indices, indices.int())
 
 
 def test_precomputed():
     full = torch.as_tensor(cdist(ROWS, ROWS, "cityblock"))
     assert_close(pairwise_distances(full, "precomputed"), full)
-    hood = nearest_candidates(full, 3, "precomputed")
-    assert_close(full.gather(1, hood.indices.long()), hood.distances)
+    neighborhood = nearest_candidates(full, 3, "precomputed")
+    assert_close(full.gather(1, neighborhood.indices.long()), neighborhood.distances)
     assert (full.diagonal() == 0).all()  # the caller's matrix is left alone
 
 
@@ -74,17 +74,17 @@ def test_ties_are_broken_by_a_seeded_shuffle_for_each_row_anew():
     # 60 rows of two words, sorted by class, and ten empty ones equidistant from all.
     x = torch.zeros(70, 2)
     x[:30, 0] = x[30:60, 1] = 1
-    hood = nearest_candidates(x, 12)
-    chosen = hood.indices[60:]
-    assert hood.all_tied.all()
+    neighborhood = nearest_candidates(x, 12)
+    chosen = neighborhood.indices[60:]
+    assert neighborhood.all_tied.all()
     share_of_first_class = (chosen < 30).double().mean()
     assert 0.25 < share_of_first_class < 0.6  # row order would give 1
     assert len({tuple(row.tolist()) for row in chosen.sort(dim=1).values}) == 10
-    assert (hood.indices[:30] < 30).all()  # a tie for the last place only
-    assert all(len(set(row.tolist())) == 12 for row in hood.indices)
-    assert (hood.indices != torch.arange(70)[:, None]).all()
-    assert_close(nearest_candidates(x, 12).indices, hood.indices)
-    assert not torch.equal(nearest_candidates(x, 12, random_state=1).indices, hood.indices)
+    assert (neighborhood.indices[:30] < 30).all()  # a tie for the last place only
+    assert all(len(set(row.tolist())) == 12 for row in neighborhood.indices)
+    assert (neighborhood.indices != torch.arange(70)[:, None]).all()
+    assert_close(nearest_candidates(x, 12).indices, neighborhood.indices)
+    assert not torch.equal(nearest_candidates(x, 12, random_state=1).indices, neighborhood.indices)
 
 
 @pytest.mark.parametrize(

@@ -22,19 +22,19 @@ def clusters():
     return cluster, nearest_candidates(x, 20, "euclidean")
 
 
-def crossing(hood, part):
+def crossing(neighborhood, part):
     """The share of candidates that are in another part than their row."""
-    return np.mean(part[hood.indices] != part[:, None])
+    return np.mean(part[neighborhood.indices] != part[:, None])
 
 
 def test_halves_hang_together(clusters):
-    _, hood = clusters
-    order = locality_order(hood.indices[:, :8]).numpy()
+    _, neighborhood = clusters
+    order = locality_order(neighborhood.indices[:, :8]).numpy()
     assert_array_equal(np.sort(order), np.arange(2000))
     half = np.empty(2000, dtype=int)
     half[order] = np.arange(2000) // 1000
-    assert crossing(hood, half) < 0.05  # 0.5 in the order of the data
-    assert crossing(hood, np.arange(2000) // 1000) > 0.45
+    assert crossing(neighborhood, half) < 0.05  # 0.5 in the order of the data
+    assert crossing(neighborhood, np.arange(2000) // 1000) > 0.45
 
 
 def test_the_order_does_not_depend_on_the_number_of_threads(clusters):
@@ -56,22 +56,24 @@ def test_rows_without_a_way_to_each_other_and_few_rows_have_an_order_too():
     assert_array_equal(locality_order(torch.tensor([[1], [0]])).sort().values, [0, 1])
 
 
-def test_a_part_knows_which_rows_it_has(clusters):
-    _, hood = clusters
-    part = in_local_order(hood)
-    values = part.rows.double() * 10  # of each row, ten times its number in the data
-    assert_array_equal(part.gathered(values), 10.0 * np.arange(2000))
+def test_a_partition_knows_which_rows_it_has(clusters):
+    _, neighborhood = clusters
+    reordered = in_local_order(neighborhood)
+    partition = reordered.partition
+    values = partition.rows.double() * 10  # of each row, ten times its number in the data
+    assert_array_equal(partition.gather_in_data_order(values), 10.0 * np.arange(2000))
+    assert_array_equal(partition.local_rows(10.0 * np.arange(2000)), values)
     asked = np.array([7, 1999, 0])
-    assert_array_equal(part.taken(values, asked), 10.0 * asked)
-    numbers, places = part.here(asked)
-    assert_array_equal(part.named(torch.from_numpy(numbers)), asked[places])
-    whole = part.whole()
-    assert_array_equal(whole.indices, hood.indices)
-    assert_array_equal(whole.distances, hood.distances)
+    assert_array_equal(partition.gather_rows(values, asked), 10.0 * asked)
+    numbers, places = partition.local_index(asked)
+    assert_array_equal(partition.global_ids(torch.from_numpy(numbers)), asked[places])
+    whole = reordered.in_data_order()
+    assert_array_equal(whole.indices, neighborhood.indices)
+    assert_array_equal(whole.distances, neighborhood.distances)
 
 
-def test_a_part_is_not_taken_for_the_lists_of_the_data(clusters):
-    with pytest.raises(TypeError, match="whole"):
+def test_lists_in_another_order_are_not_pickled(clusters):
+    with pytest.raises(TypeError, match=r"lists of a Reordered partition .* pickle those of in_data_order\(\)"):
         pickle.dumps(in_local_order(clusters[1]))
 
 

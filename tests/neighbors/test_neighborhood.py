@@ -7,7 +7,7 @@ from angpn import Neighborhood, nearest_candidates
 
 
 @pytest.fixture(scope="module")
-def hood() -> Neighborhood:
+def neighborhood() -> Neighborhood:
     return nearest_candidates(torch.randn(9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), 4)
 
 
@@ -21,30 +21,30 @@ def features() -> torch.Tensor:
     return torch.randn(9, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64, requires_grad=True)
 
 
-def test_lists_as_a_dense_neighbourhood_have_the_same_products(hood, weights, features):
-    dense, matrix = hood.to_dense(), hood.to_matrix(weights)
+def test_lists_as_a_dense_neighbourhood_have_the_same_products(neighborhood, weights, features):
+    dense, matrix = neighborhood.to_dense(), neighborhood.to_matrix(weights)
     assert torch.isinf(dense.distances.diagonal()).all()
     assert (torch.isfinite(dense.distances).sum(dim=1) == 4).all()
-    assert dense.n_candidates == hood.n_candidates == 4
-    assert_close(dense.affinities(features).gather(1, hood.indices), hood.affinities(features))
-    assert_close(dense.aggregate(matrix, features), hood.aggregate(weights, features))
-    assert_close(dense.aggregate_transposed(matrix, features), hood.aggregate_transposed(weights, features))
+    assert dense.n_candidates == neighborhood.n_candidates == 4
+    assert_close(dense.affinities(features).gather(1, neighborhood.indices), neighborhood.affinities(features))
+    assert_close(dense.aggregate(matrix, features), neighborhood.aggregate(weights, features))
+    assert_close(dense.aggregate_transposed(matrix, features), neighborhood.aggregate_transposed(weights, features))
 
 
 @pytest.mark.parametrize("product", ["aggregate", "aggregate_transposed"])
-def test_gradients_of_the_aggregates(hood, weights, features, product):
-    assert gradcheck(getattr(hood, product), (weights, features))
-    assert gradgradcheck(getattr(hood, product), (weights, features))
+def test_gradients_of_the_aggregates(neighborhood, weights, features, product):
+    assert gradcheck(getattr(neighborhood, product), (weights, features))
+    assert gradgradcheck(getattr(neighborhood, product), (weights, features))
 
 
-def test_gradients_of_the_affinities(hood, features):
-    assert gradcheck(hood.affinities, features)
-    assert gradgradcheck(hood.affinities, features)
+def test_gradients_of_the_affinities(neighborhood, features):
+    assert gradcheck(neighborhood.affinities, features)
+    assert gradgradcheck(neighborhood.affinities, features)
 
 
-def test_another_dtype(hood):
-    assert hood.to(torch.float32).distances.dtype == torch.float32
-    assert hood.to(torch.float32).indices.dtype == torch.int32
+def test_another_dtype(neighborhood):
+    assert neighborhood.to(torch.float32).distances.dtype == torch.float32
+    assert neighborhood.to(torch.float32).indices.dtype == torch.int32
 
 
 LISTS = torch.tensor([[1, 2], [0, 2], [0, 1]])

@@ -66,14 +66,14 @@ VARIANTS = [
 @pytest.mark.parametrize("candidates", [None, 6])
 def test_gradient(problem, options, candidates):
     layer = conv(activation=torch.tanh, **options)
-    hood = (
+    neighborhood = (
         DenseNeighborhood.from_matrix(problem.distances)
         if candidates is None
         else nearest_candidates(problem.distances, candidates, "precomputed")
     )
     features = problem.features.clone().requires_grad_()
     assert torch.autograd.gradcheck(
-        lambda h, w: torch.func.functional_call(layer, {"weight": w}, (h, hood)), (features, layer.weight)
+        lambda h, w: torch.func.functional_call(layer, {"weight": w}, (h, neighborhood)), (features, layer.weight)
     )
 
 
@@ -101,8 +101,8 @@ def test_normalize_makes_the_graph_blind_to_length(problem):
 
 
 def test_a_neighbourhood_of_every_other_row_is_the_full_problem(problem):
-    hood = nearest_candidates(problem.distances, 13, "precomputed")
-    assert_close(conv()(problem.features, hood), conv()(problem.features, problem.distances))
+    neighborhood = nearest_candidates(problem.distances, 13, "precomputed")
+    assert_close(conv()(problem.features, neighborhood), conv()(problem.features, problem.distances))
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
@@ -117,11 +117,11 @@ def test_no_nan_on_awkward_rows(options):
 
 
 def test_m_of_one_needs_a_numeric_gamma(problem):
-    hood = nearest_candidates(problem.distances, 1, "precomputed")
-    weights = conv(gamma=0.5).graph(problem.features, hood)
+    neighborhood = nearest_candidates(problem.distances, 1, "precomputed")
+    weights = conv(gamma=0.5).graph(problem.features, neighborhood)
     assert_close(weights, torch.ones_like(weights))
     with pytest.raises(ValueError, match="n_neighbors=4 with gamma='auto' needs at least 5 candidates .* got 1"):
-        conv()(problem.features, hood)
+        conv()(problem.features, neighborhood)
 
 
 def test_repr():
@@ -167,9 +167,9 @@ def test_mismatched_rows(problem):
 @pytest.mark.parametrize("options", [{}, {"beta": 0.0}, {"num_steps": None}, {"rule": "printed"}], ids=str)
 def test_the_graph_as_a_matrix_is_the_graph_on_the_lists(options):
     features = torch.nn.functional.normalize(torch.randn(50, 6, generator=torch.Generator().manual_seed(0)).double())
-    hood = nearest_candidates(features, 12)
+    neighborhood = nearest_candidates(features, 12)
     conv = ANGPNConv(6, 4, n_neighbors=5, normalize=True, **options).double()
-    expected = hood.to_matrix(conv.graph(features, hood))
-    matrix = conv.graph_matrix(features, hood)
+    expected = neighborhood.to_matrix(conv.graph(features, neighborhood))
+    matrix = conv.graph_matrix(features, neighborhood)
     assert (matrix.data > 0).all()
     torch.testing.assert_close(torch.from_numpy(matrix.toarray()), expected, rtol=1e-5, atol=1e-6)

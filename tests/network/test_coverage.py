@@ -35,18 +35,18 @@ def test_with_every_row_as_a_candidate_nothing_is_outside():
 def test_the_mass_is_that_of_the_full_graph_given_the_step_before(num_steps):
     x = clusters()
     net = network(num_steps=num_steps, beta=1.0)
-    hood = nearest_candidates(x, 6)
-    found = candidate_coverage(net, x, hood, n_sample=80)
+    neighborhood = nearest_candidates(x, 6)
+    found = candidate_coverage(net, x, neighborhood, n_sample=80)
     if num_steps > 1:
         net.convs[0].num_steps = num_steps - 1
-        seen = net.convs[0].propagate(x, hood)
+        seen = net.convs[0].propagate(x, neighborhood)
         net.convs[0].num_steps = 1
     else:
         seen = x
     dense = DenseNeighborhood.from_matrix(torch.sqrt((2 - 2 * x @ x.T).clamp(min=0)))
     net.convs[0].num_steps = 1
     full = net.convs[0].graph(seen, dense)
-    outside = 1 - full.gather(1, hood.indices).sum(dim=1)
+    outside = 1 - full.gather(1, neighborhood.indices).sum(dim=1)
     assert found.input_mass_outside == pytest.approx(float(outside.mean()), abs=1e-5)
     assert found.input_mass_outside > 0.001
 
@@ -70,10 +70,10 @@ def test_no_warning_where_predictions_stay():
 @pytest.mark.filterwarnings("ignore:.*would be labelled otherwise")
 def test_sparse_rows_and_rows_that_tie():
     x = awkward_features()
-    hood = nearest_candidates(x, 12)
+    neighborhood = nearest_candidates(x, 12)
     net = network(13)
-    dense = candidate_coverage(net, x, hood)
-    sparse = candidate_coverage(net, scipy.sparse.csr_array(x.numpy()), hood)
+    dense = candidate_coverage(net, x, neighborhood)
+    sparse = candidate_coverage(net, scipy.sparse.csr_array(x.numpy()), neighborhood)
     assert dense.n_all_tied == 10  # nine empty rows, and one that shares nothing with any other
     assert sparse.n_all_tied == dense.n_all_tied
     assert sparse.n_changed == dense.n_changed

@@ -49,13 +49,13 @@ def test_the_propagated_input_can_be_computed_once(problem):
 
 def test_graphs_of_each_layer(problem):
     net = network(num_layers=3)
-    hood = nearest_candidates(problem.distances, 8, "precomputed")
-    graphs = net.graphs(problem.features, hood)
+    neighborhood = nearest_candidates(problem.distances, 8, "precomputed")
+    graphs = net.graphs(problem.features, neighborhood)
     hidden = problem.features
     for conv, graph in zip(net.convs, graphs, strict=True):
-        assert_close(graph, conv.graph(hidden, hood))
+        assert_close(graph, conv.graph(hidden, neighborhood))
         assert_close(graph.sum(dim=1), torch.ones(14).double())
-        hidden = conv(hidden, hood)
+        hidden = conv(hidden, neighborhood)
 
 
 def test_ngpn_is_angpn_at_beta_zero_the_same_graph_in_every_layer(problem):
@@ -67,11 +67,11 @@ def test_ngpn_is_angpn_at_beta_zero_the_same_graph_in_every_layer(problem):
 @pytest.mark.parametrize("normalize_hidden", [False, True])
 def test_gradient(problem, normalize_hidden):
     net = network(normalize_hidden=normalize_hidden)
-    hood = nearest_candidates(problem.distances, 8, "precomputed")
+    neighborhood = nearest_candidates(problem.distances, 8, "precomputed")
     names, weights = zip(*net.named_parameters(), strict=True)
 
     def logits(features, *values):
-        return torch.func.functional_call(net, dict(zip(names, values, strict=True)), (features, hood))
+        return torch.func.functional_call(net, dict(zip(names, values, strict=True)), (features, neighborhood))
 
     assert torch.autograd.gradcheck(logits, (problem.features.clone().requires_grad_(), *weights))
 

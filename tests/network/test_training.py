@@ -32,98 +32,100 @@ def test_eq15_is_the_mean_cross_entropy_of_the_labelled_rows():
 
 
 def test_it_learns_and_stops_by_itself(blobs):
-    features, hood, labels, truth = blobs
+    features, neighborhood, labels, truth = blobs
     net = network()
-    epochs = list(train(net, features, hood, labels, validation_fraction=0.25, patience=30))
+    epochs = list(train(net, features, neighborhood, labels, validation_fraction=0.25, patience=30))
     assert len(epochs) < 10_000
     assert [epoch.number for epoch in epochs] == list(range(1, len(epochs) + 1))
     losses = [epoch.validation_loss for epoch in epochs]
     assert min(losses[-30:]) > min(losses[:-30]) - 1e-4
-    accuracy = (net(features, hood).argmax(dim=1) == truth).double().mean()
+    accuracy = (net(features, neighborhood).argmax(dim=1) == truth).double().mean()
     assert accuracy > 0.9
 
 
 def test_the_best_weights_are_put_back(blobs):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     validation = torch.zeros(60, dtype=torch.bool)
     validation[[0, 20, 40]] = True
     labels = labels.clone()
     labels[0] = 1  # a wrong label: after a while, learning the others makes its loss go up
     net = network()
-    epochs = list(train(net, features, hood, labels, validation_mask=validation, patience=20, learning_rate=0.05))
+    epochs = list(
+        train(net, features, neighborhood, labels, validation_mask=validation, patience=20, learning_rate=0.05)
+    )
     best = min(epochs, key=lambda epoch: epoch.validation_loss)
-    kept = semi_supervised_loss(net(features, hood), labels, validation).item()
+    kept = semi_supervised_loss(net(features, neighborhood), labels, validation).item()
     assert kept == pytest.approx(best.validation_loss, rel=1e-5)
     assert kept < epochs[-1].validation_loss
 
 
 def test_the_best_weights_are_in_place_after_every_epoch_and_stay_when_the_caller_leaves(blobs):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     validation = (labels >= 0) & (torch.arange(60) % 20 > 5)
     net = network()
-    epochs = train(net, features, hood, labels, validation_mask=validation, learning_rate=1.0)
+    epochs = train(net, features, neighborhood, labels, validation_mask=validation, learning_rate=1.0)
     lowest = float("inf")
     for epoch in epochs:
         lowest = min(lowest, epoch.validation_loss)
-        shown = semi_supervised_loss(net(features, hood), labels, validation).item()
+        shown = semi_supervised_loss(net(features, neighborhood), labels, validation).item()
         assert shown == pytest.approx(lowest, rel=1e-5)
         if epoch.number == 12:
             break
 
 
 def test_an_interrupt_inside_an_epoch_leaves_the_best_weights(blobs, monkeypatch):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     net = network()
     seen = []
-    epochs = train(net, features, hood, labels, validation_fraction=0.25, learning_rate=1.0)
+    epochs = train(net, features, neighborhood, labels, validation_fraction=0.25, learning_rate=1.0)
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
     for _ in range(7):
         next(epochs)
-        seen.append(net(features, hood))
+        seen.append(net(features, neighborhood))
     monkeypatch.setattr(net, "classify", interrupt)
     with pytest.raises(KeyboardInterrupt):
         next(epochs)
     monkeypatch.undo()
-    assert_close(net(features, hood), seen[-1])
+    assert_close(net(features, neighborhood), seen[-1])
 
 
 def test_a_loss_that_is_not_a_number_stops_training(blobs):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     net = ANGPN(3, 8, 3, n_neighbors=5, beta=0.0)
     with pytest.raises(ValueError, match="the loss became nan in epoch .* lower learning_rate, pass features of unit"):
-        list(train(net, features, hood, labels, learning_rate=1e30))
+        list(train(net, features, neighborhood, labels, learning_rate=1e30))
 
 
 def test_the_same_seed_gives_the_same_result(blobs):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     runs = []
     for seed in (3, 3, 4):
         torch.manual_seed(len(runs))  # the global state does not matter
         net = network()
-        epochs = list(train(net, features, hood, labels, max_epochs=20, random_state=seed))
-        runs.append((epochs, net(features, hood)))
+        epochs = list(train(net, features, neighborhood, labels, max_epochs=20, random_state=seed))
+        runs.append((epochs, net(features, neighborhood)))
     assert runs[0][0] == runs[1][0]
     assert_close(runs[0][1], runs[1][1], rtol=0, atol=0)
     assert runs[0][0] != runs[2][0]
 
 
 def test_validation_labels_are_never_trained_on(blobs):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     validation = torch.zeros(60, dtype=torch.bool)
     validation[[0, 20, 40]] = True
     flipped = torch.where(validation, (labels + 1) % 3, labels)
     losses = [
-        [e.loss for e in train(network(), features, hood, y, validation_mask=validation, max_epochs=20)]
+        [e.loss for e in train(network(), features, neighborhood, y, validation_mask=validation, max_epochs=20)]
         for y in (labels, flipped)
     ]
     assert losses[0] == losses[1]
 
 
 def test_a_class_with_a_single_label_trains_and_is_never_held_out(blobs):
-    features, hood, labels, truth = blobs
+    features, neighborhood, labels, truth = blobs
     labels = labels.clone()
     labels[truth == 2] = -1
     labels[47] = 2
@@ -132,16 +134,16 @@ def test_a_class_with_a_single_label_trains_and_is_never_held_out(blobs):
         assert not held[47]
         assert held.sum() == 4  # two of four in each of the others
     net = network()
-    list(train(net, features, hood, labels, validation_fraction=0.5, patience=30))
-    assert (net(features, hood).argmax(dim=1) == truth)[truth == 2].double().mean() > 0.8
+    list(train(net, features, neighborhood, labels, validation_fraction=0.5, patience=30))
+    assert (net(features, neighborhood).argmax(dim=1) == truth)[truth == 2].double().mean() > 0.8
 
 
 def test_where_nothing_can_be_held_out_training_runs_a_fixed_number_of_epochs_and_says_so(blobs):
-    features, hood, _, truth = blobs
+    features, neighborhood, _, truth = blobs
     labels = torch.full((60,), -1)
     labels[[0, 20, 40]] = truth[[0, 20, 40]]
     with pytest.warns(UserWarning, match="no label is held out .* 200 epochs .* label two rows or more of some class"):
-        epochs = list(train(network(), features, hood, labels))
+        epochs = list(train(network(), features, neighborhood, labels))
     assert len(epochs) == EPOCHS_WITHOUT_VALIDATION
     assert epochs[0].validation_loss is None
     assert not any(epoch.is_best for epoch in epochs)
@@ -166,12 +168,12 @@ def test_the_papers_text_trains(real_data, name):
     features, truth = real_data(name)
     generator = torch.Generator().manual_seed(0)
     labels = torch.where(hold_out(truth, 0.1, generator), truth, -1)
-    hood = nearest_candidates(features, 20)
+    neighborhood = nearest_candidates(features, 20)
     net = ANGPN(features.shape[1], 50, int(truth.max()) + 1, n_neighbors=10, normalize_hidden=True)
-    epochs = list(train(net, features, hood, labels, validation_fraction=0.2, max_epochs=25))
+    epochs = list(train(net, features, neighborhood, labels, validation_fraction=0.2, max_epochs=25))
     assert epochs[-1].loss < 0.7 * epochs[0].loss
     with torch.no_grad():
-        accuracy = (net(features, hood).argmax(dim=1) == truth)[labels < 0].double().mean()
+        accuracy = (net(features, neighborhood).argmax(dim=1) == truth)[labels < 0].double().mean()
     assert accuracy > {"coraml": 0.5, "20news": 0.85}[name]
 
 
@@ -203,18 +205,18 @@ def test_the_papers_text_trains(real_data, name):
     ],
 )
 def test_bad_input_is_refused_before_any_epoch(blobs, change, message):
-    features, hood, labels, _ = blobs
-    arguments = {"network": network(), "features": features, "distances": hood, "labels": labels} | change
+    features, neighborhood, labels, _ = blobs
+    arguments = {"network": network(), "features": features, "distances": neighborhood, "labels": labels} | change
     with pytest.raises(ValueError, match=message):
         train(**arguments)
 
 
 def test_labels_that_look_like_a_slip_are_warned_of(blobs):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     with pytest.warns(
         UserWarning, match="no training label for class 2, so it will hardly be predicted; label more rows"
     ):
-        train(network(), features, hood, torch.where(labels == 2, -1, labels))
+        train(network(), features, neighborhood, torch.where(labels == 2, -1, labels))
 
 
 def test_eq15_with_weights_counts_a_row_as_often_as_its_weight(blobs):
@@ -225,35 +227,35 @@ def test_eq15_with_weights_counts_a_row_as_often_as_its_weight(blobs):
 
 
 def test_dropout_changes_training_but_not_what_the_network_shows(blobs):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     net = ANGPN(3, 8, 3, n_neighbors=5, dropout=0.5)
-    epochs = list(train(net, features, hood, labels, validation_fraction=0.25, max_epochs=5))
-    plain = list(train(network(), features, hood, labels, validation_fraction=0.25, max_epochs=5))
+    epochs = list(train(net, features, neighborhood, labels, validation_fraction=0.25, max_epochs=5))
+    plain = list(train(network(), features, neighborhood, labels, validation_fraction=0.25, max_epochs=5))
     assert epochs[0].loss != plain[0].loss
     assert epochs[0].validation_loss == pytest.approx(plain[0].validation_loss)  # held-out rows see the whole network
     assert not net.training
-    assert_close(net(features, hood), net(features, hood))
+    assert_close(net(features, neighborhood), net(features, neighborhood))
 
 
 def test_a_warm_start_keeps_the_weights(blobs):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     net = network()
     kept = net.convs[0].weight.detach().clone()
-    training = train(net, features, hood, labels, validation_fraction=0.25, warm_start=True)
+    training = train(net, features, neighborhood, labels, validation_fraction=0.25, warm_start=True)
     assert torch.equal(net.convs[0].weight, kept)
-    train(net, features, hood, labels, validation_fraction=0.25)
+    train(net, features, neighborhood, labels, validation_fraction=0.25)
     assert not torch.equal(net.convs[0].weight, kept)
     assert training.last_epoch == 101
 
 
 def test_few_rows_are_trained_on_one_thread(blobs, monkeypatch):
-    features, hood, labels, _ = blobs
+    features, neighborhood, labels, _ = blobs
     seen = []
     monkeypatch.setattr(
         "angpn.network.training.Training._epoch", lambda self, number: seen.append(torch.get_num_threads())
     )
     before = torch.get_num_threads()
-    training = train(network(), features, hood, labels, validation_fraction=0.25)
+    training = train(network(), features, neighborhood, labels, validation_fraction=0.25)
     with pytest.raises(AttributeError):
         next(training)
     assert seen == [1]

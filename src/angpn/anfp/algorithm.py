@@ -79,31 +79,31 @@ def solve_anfp(
     Give one of ``mu`` and ``alpha``; the other follows. The iteration ends when no entry of F moves by more than
     ``tol`` times the largest.
     """
-    hood = DenseNeighborhood.from_matrix(distances)
+    neighborhood = DenseNeighborhood.from_matrix(distances)
     inputs = as_float_tensor(features, "features")
-    check_same_rows(len(inputs), hood.n_rows, "features", "distances")
+    check_same_rows(len(inputs), neighborhood.n_rows, "features", "distances")
     check_finite(inputs, "features")
-    distances, inputs = as_common_dtype(hood.distances, inputs)
-    hood = DenseNeighborhood(distances)
+    distances, inputs = as_common_dtype(neighborhood.distances, inputs)
+    neighborhood = DenseNeighborhood(distances)
     check_graph_options(n_neighbors=n_neighbors, beta=beta, gamma=gamma, rule=rule)
-    check_candidates(hood, n_neighbors=n_neighbors, gamma=gamma, rule=rule)
+    check_candidates(neighborhood, n_neighbors=n_neighbors, gamma=gamma, rule=rule)
     check_choice(step2, "step2", get_args(Step2))
     if max_iter < 1:
         raise ValueError(f"max_iter must be at least 1, got {max_iter}; 100 is the default")
     alpha, mu = _alpha_and_mu(alpha, mu, beta, step2)
 
-    gammas = resolve_gamma(hood.distances, n_neighbors, gamma)
+    gammas = resolve_gamma(neighborhood.distances, n_neighbors, gamma)
     propagated = inputs
     objective = []
     converged = False
     for iteration in range(1, max_iter + 1):
-        affinities = hood.affinities(propagated) if beta > 0 else None
+        affinities = neighborhood.affinities(propagated) if beta > 0 else None
         graph = neighbor_weights(
-            hood.distances, affinities, n_neighbors=n_neighbors, beta=beta, gamma=gammas, rule=rule
+            neighborhood.distances, affinities, n_neighbors=n_neighbors, beta=beta, gamma=gammas, rule=rule
         )
         previous = propagated
         terms: dict[str, Any] = {"beta": beta, "mu": mu, "gamma": gammas}
-        objective.append(anfp_objective(hood.distances, inputs, graph, previous, **terms))
+        objective.append(anfp_objective(neighborhood.distances, inputs, graph, previous, **terms))
         if step2 == "exact":
             propagated = _minimise_features(graph, inputs, beta, mu, iteration)
         elif step2 == "printed":
@@ -115,7 +115,7 @@ def solve_anfp(
                 f"the features must stay finite, got an overflow at iteration {iteration}; rows of S by rule='printed' "
                 "do not sum to 1: use rule='simplex', a smaller alpha, or features of unit length"
             )
-        objective.append(anfp_objective(hood.distances, inputs, graph, propagated, **terms))
+        objective.append(anfp_objective(neighborhood.distances, inputs, graph, propagated, **terms))
         if (propagated - previous).abs().max() <= tol * propagated.abs().max():
             converged = True
             break
@@ -171,7 +171,7 @@ def unit_rows(features: Tensor) -> Tensor:
 
 
 def algorithm1(
-    hood: Neighborhood | DenseNeighborhood,
+    neighborhood: Neighborhood | DenseNeighborhood,
     features: Tensor,  # (n, d) H
     *,
     n_neighbors: int,
@@ -192,20 +192,23 @@ def algorithm1(
     a constant to autograd. With ``normalize`` the graph sees the rows of F at unit length; what is propagated keeps
     its length. At beta = 0 the graph does not depend on F, so one step is all.
     """
-    distances = hood.distances.to(features.dtype)
-    gammas = resolve_gamma(distances, n_neighbors, gamma, average=hood.average)
+    distances = neighborhood.distances.to(features.dtype)
+    gammas = resolve_gamma(distances, n_neighbors, gamma, mean_over_rows=neighborhood.partition.mean)
     limit = 1 if beta == 0 else num_steps or max_steps
     propagated = features
     for _ in range(limit):
-        seen = propagated if graph_gradient else propagated.detach()
+        graph_features = propagated if graph_gradient else propagated.detach()
         if normalize:
-            seen = unit_rows(seen)
-        affinities = hood.affinities(seen) if beta > 0 else None
+            graph_features = unit_rows(graph_features)
+        affinities = neighborhood.affinities(graph_features) if beta > 0 else None
         weights = neighbor_weights(distances, affinities, n_neighbors=n_neighbors, beta=beta, gamma=gammas, rule=rule)
         previous = propagated
-        propagated = alpha * aggregate(hood, weights, features, direction) + (1 - alpha) * features
+        propagated = alpha * aggregate(neighborhood, weights, features, direction) + (1 - alpha) * features
         if num_steps is None:
-            change, largest = (hood.largest(part.detach().abs().max()) for part in (propagated - previous, propagated))
+            change, largest = (
+                neighborhood.partition.all_reduce_max(part.detach().abs().max())
+                for part in (propagated - previous, propagated)
+            )
             if change <= tol * largest:
                 break
     return propagated, weights

@@ -47,25 +47,25 @@ def neighbor_graph(
     ``gamma="local"`` gives each row the gamma by which it has k neighbours at beta = 0, ``"auto"`` gives all rows the
     mean of those, and a number is taken as it is.
     """
-    hood = DenseNeighborhood.from_matrix(distances)
+    neighborhood = DenseNeighborhood.from_matrix(distances)
     check_graph_options(n_neighbors=n_neighbors, beta=beta, gamma=gamma, rule=rule)
-    check_candidates(hood, n_neighbors=n_neighbors, gamma=gamma, rule=rule)
+    check_candidates(neighborhood, n_neighbors=n_neighbors, gamma=gamma, rule=rule)
     affinities = None
     if beta > 0:
         if features is None:
             raise ValueError(f"beta={beta} weighs the features, got features=None; pass features or beta=0")
         features = as_float_tensor(features, "features")
-        check_same_rows(len(features), hood.n_rows, "features", "distances")
+        check_same_rows(len(features), neighborhood.n_rows, "features", "distances")
         check_finite(features, "features")
-        distances, features = as_common_dtype(hood.distances, features)
-        hood = DenseNeighborhood(distances)
-        affinities = hood.affinities(features)
+        distances, features = as_common_dtype(neighborhood.distances, features)
+        neighborhood = DenseNeighborhood(distances)
+        affinities = neighborhood.affinities(features)
     return neighbor_weights(
-        hood.distances,
+        neighborhood.distances,
         affinities,
         n_neighbors=n_neighbors,
         beta=beta,
-        gamma=resolve_gamma(hood.distances, n_neighbors, gamma),
+        gamma=resolve_gamma(neighborhood.distances, n_neighbors, gamma),
         rule=rule,
     )
 
@@ -107,7 +107,7 @@ def resolve_gamma(
     n_neighbors: int,
     gamma: Gamma,
     fitted: Tensor | None = None,  # (n', m) the distances whose mean counts; these by default
-    average: Callable[[Tensor], Tensor] = Tensor.mean,  # of a neighbourhood, where rows are shared out
+    mean_over_rows: Callable[[Tensor], Tensor] = Tensor.mean,  # that of a partition
 ) -> Tensor:  # () or (n, 1)
     r"""The number, or one for each row, that ``gamma`` stands for on these distances.
 
@@ -121,7 +121,7 @@ def resolve_gamma(
     if not isinstance(gamma, str):
         return torch.as_tensor(gamma, dtype=distances.dtype, device=distances.device)
     own = _own_gamma(distances, n_neighbors)
-    mean = average(own) if fitted is None else _own_gamma(fitted, n_neighbors).mean()
+    mean = mean_over_rows(own) if fitted is None else _own_gamma(fitted, n_neighbors).mean()
     if mean <= 0:  # every row ties, so at beta = 0 any gamma gives the same graph
         mean = torch.ones_like(mean)
     return mean if gamma == "auto" else torch.where(own > _TIED * mean, own, mean)
@@ -146,15 +146,17 @@ def check_graph_options(*, n_neighbors: int, beta: float, gamma: Any, rule: Any)
         )
 
 
-def check_candidates(hood: Neighborhood | DenseNeighborhood, *, n_neighbors: int, gamma: Gamma, rule: Rule) -> None:
+def check_candidates(
+    neighborhood: Neighborhood | DenseNeighborhood, *, n_neighbors: int, gamma: Gamma, rule: Rule
+) -> None:
     """Enough rows, and enough candidates in each, for the k nearest and the one after them."""
-    check_n_neighbors(n_neighbors, hood.total_rows)
+    check_n_neighbors(n_neighbors, neighborhood.total_rows)
     if isinstance(gamma, str):
         needed = n_neighbors + 1
     else:
         needed = n_neighbors if rule == "printed" else 1
-    if hood.n_candidates < needed:
+    if neighborhood.n_candidates < needed:
         raise ValueError(
             f"n_neighbors={n_neighbors} with gamma={gamma!r} needs at least {needed} candidates for every row, got "
-            f"{hood.n_candidates}; lower n_neighbors, or give each row more candidates"
+            f"{neighborhood.n_candidates}; lower n_neighbors, or give each row more candidates"
         )

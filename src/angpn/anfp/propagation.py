@@ -75,7 +75,7 @@ def _iterate(graph: Tensor, features: Tensor, alpha: float, max_iter: int, tol: 
 
 
 def aggregate(
-    hood: Neighborhood | DenseNeighborhood,
+    neighborhood: Neighborhood | DenseNeighborhood,
     weights: Tensor,  # (n, m) of S
     features: Tensor,  # (n, d)
     direction: Direction,
@@ -88,12 +88,12 @@ def aggregate(
     many others chose does not drown them.
     """
     if direction == "directed":
-        return hood.aggregate(weights, features)
+        return neighborhood.aggregate(weights, features)
     scale = None
     if direction == "normalized":
-        ones = weights.new_ones(hood.n_rows, 1)
-        degree = hood.aggregate(weights, ones) + hood.aggregate_transposed(weights, ones)
+        ones = weights.new_ones(neighborhood.n_rows, 1)
+        degree = neighborhood.aggregate(weights, ones) + neighborhood.aggregate_transposed(weights, ones)
         scale = torch.where(degree > 0, degree, 1).rsqrt()
         features = scale * features
-    received = hood.aggregate(weights, features) + hood.aggregate_transposed(weights, features)
+    received = neighborhood.aggregate(weights, features) + neighborhood.aggregate_transposed(weights, features)
     return received / 2 if scale is None else scale * received

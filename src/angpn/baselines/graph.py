@@ -18,8 +18,8 @@ def shared_graph(
 ) -> scipy.sparse.csr_array:  # (n, n)
     """The symmetric graph of nearest neighbours: 1 where either row is among the other's ``n_neighbors`` nearest."""
     n = X.shape[0]
-    hood = nearest_candidates(X, min(n_neighbors, n - 1), metric, random_state=random_state)
-    columns, m = hood.indices.numpy().flatten(), hood.n_candidates
+    neighborhood = nearest_candidates(X, min(n_neighbors, n - 1), metric, random_state=random_state)
+    columns, m = neighborhood.indices.numpy().flatten(), neighborhood.n_candidates
     directed = scipy.sparse.csr_array((np.ones(n * m), columns, np.arange(0, n * m + 1, m)), shape=(n, n))
     graph = scipy.sparse.csr_array(directed.maximum(directed.T))
     return with_self_loops(graph) if self_loops else graph

@@ -47,13 +47,13 @@ class Problem(NamedTuple):
     features: Tensor  # (n, 256) float32, unit rows
     labels: Tensor  # (n,)
     labelled: Tensor  # indices
-    hood: Neighborhood
+    neighborhood: Neighborhood
 
     @property
     def edge_index(self) -> Tensor:
         """The directed k-NN graph as torch_geometric has it: from neighbour to row."""
         n = len(self.features)
-        return torch.stack([self.hood.indices[:, :K].flatten(), torch.arange(n).repeat_interleave(K)])
+        return torch.stack([self.neighborhood.indices[:, :K].flatten(), torch.arange(n).repeat_interleave(K)])
 
 
 def make_problem(n: int) -> Problem:
@@ -72,18 +72,21 @@ def ours(problem: Problem) -> Callable[[], None]:
     network = ANGPN(
         N_FEATURES, HIDDEN, N_CLASSES, n_neighbors=K, alpha=ALPHA, beta=BETA, num_steps=T, normalize_hidden=True
     )
-    hood = in_local_order(problem.hood)
+    neighborhood = in_local_order(problem.neighborhood)
+    partition = neighborhood.partition
     with torch.no_grad():
-        propagated = network.propagate_input(problem.features[hood.rows], hood)
-    rows = torch.isin(hood.rows, problem.labelled).nonzero().squeeze(1)
-    return _epoch(network, lambda: network.classify(propagated, hood, rows), problem.labels[hood.rows[rows]])
+        propagated = network.propagate_input(partition.local_rows(problem.features), neighborhood)
+    rows = torch.from_numpy(np.sort(partition.local_index(problem.labelled.numpy())[0]))
+    return _epoch(
+        network, lambda: network.classify(propagated, neighborhood, rows), problem.labels[partition.global_ids(rows)]
+    )
 
 
 def dense(problem: Problem) -> Callable[[], None]:
     """An epoch of Algorithm 1 to the letter, n x n matrices and all."""
-    distances = problem.hood.to_dense().distances  # the paper's D is full; only its size matters for the time
+    distances = problem.neighborhood.to_dense().distances  # the paper's D is full; only its size matters for the time
     distances = distances.masked_fill(torch.isinf(distances), 2.0)
-    gamma = resolve_gamma(problem.hood.distances, K, "auto")
+    gamma = resolve_gamma(problem.neighborhood.distances, K, "auto")
     eta = 1 / K + distances.topk(K, largest=False).values.sum(dim=1, keepdim=True) / (2 * K * gamma)
     network = ANGPN(N_FEATURES, HIDDEN, N_CLASSES)  # for its weights
     identity = torch.eye(len(distances))
@@ -175,8 +178,8 @@ def serve(name: str, problem_file: Path) -> None:
     """What a worker's process does: answer "epochs N" with seconds, "peak" with bytes beyond data and libraries."""
     with np.load(problem_file) as file:
         arrays = {key: torch.from_numpy(file[key]) for key in file.files}
-    hood = Neighborhood(arrays["indices"], arrays["distances"])
-    problem = Problem(arrays["features"], arrays["labels"], arrays["labelled"], hood)
+    neighborhood = Neighborhood(arrays["indices"], arrays["distances"])
+    problem = Problem(arrays["features"], arrays["labels"], arrays["labelled"], neighborhood)
     make_epoch(name, make_problem(200))()  # loads libraries and compiled code, which are not the method's memory
     forget_peak()
     before = resident_bytes()
@@ -201,7 +204,7 @@ def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Me
     names = methods_at(n)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.npz"
-        parts = {"indices": problem.hood.indices, "distances": problem.hood.distances}
+        parts = {"indices": problem.neighborhood.indices, "distances": problem.neighborhood.distances}
         parts |= {"features": problem.features, "labels": problem.labels, "labelled": problem.labelled}
         np.savez(path, allow_pickle=False, **{key: part.numpy() for key, part in parts.items()})
         workers = []
@@ -218,7 +221,7 @@ def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Me
         peaks = {name: int(worker.ask("peak")) for name, worker in workers}
         for _, worker in workers:
             worker.close()
-    graph = ANGPN(N_FEATURES, HIDDEN, N_CLASSES, n_neighbors=K).convs[0].graph(problem.features, problem.hood)  # type: ignore[operator]
+    graph = ANGPN(N_FEATURES, HIDDEN, N_CLASSES, n_neighbors=K).convs[0].graph(problem.features, problem.neighborhood)  # type: ignore[operator]
     support = float((graph > 0).sum(dim=1).double().mean())
     return Measurement(n, {name: float(np.median(values)) for name, values in seconds.items()}, peaks, support)
 

@@ -60,14 +60,14 @@ def epoch_seconds(n: int) -> float:
     """The median epoch of a network with two hidden layers."""
     X, y, _ = make_rows(n)
     if n <= EXACT_ROWS:
-        hood = nearest_candidates(X, M)
+        neighborhood = nearest_candidates(X, M)
     else:
-        hood = approximate_candidates(X, M, recall=0.9).hood  # an epoch takes as long on whatever lists
+        neighborhood = approximate_candidates(X, M, recall=0.9).neighborhood  # an epoch takes as long on whatever lists
     features: Tensor = torch.nn.functional.normalize(torch.from_numpy(X))
     network = ANGPN(COLUMNS, HIDDEN, CLASSES, n_neighbors=K, normalize_hidden=True)
     seconds = []
-    epochs = train(network, features, hood, y, max_epochs=EPOCHS + 1)
-    del hood
+    epochs = train(network, features, neighborhood, y, max_epochs=EPOCHS + 1)
+    del neighborhood
     for _ in range(EPOCHS + 1):
         start = time.perf_counter()
         next(epochs)

@@ -57,9 +57,9 @@ def label(
     """Label the rest: you labelled a few rows of a folder, table or array."""
     from angpn.labelling import Settings, check_folder, encoder_of, run, understand, write_output
     from angpn.labelling.table_encoder import TableEncoder
-    from angpn.neighbors.distributed import is_first, join
+    from angpn.neighbors.distributed import is_main_process, join
 
-    if join() and not is_first():
+    if join() and not is_main_process():
         quiet, as_json = True, False  # under torchrun one process speaks and writes for all
     settings = Settings(
         input=input,
@@ -92,7 +92,7 @@ def label(
             return
         check_folder(output)
         outcome = run(task, progress=not quiet and sys.stderr.isatty())
-        if not is_first():
+        if not is_main_process():
             return
         files = write_output(outcome, output)
     estimate = outcome.estimate

@@ -12,8 +12,9 @@ from torch import Tensor
 from angpn.anfp.fused import graph_fused
 from angpn.anfp.graph import Gamma, Rule
 from angpn.anfp.propagation import Direction
-from angpn.anfp.sparse import neighbor_matrix
-from angpn.neighbors.neighborhood import ALL_ROWS, Extend, Neighborhood, OneProcess, sparse_product
+from angpn.anfp.sparse import adjacency_matrix
+from angpn.neighbors.neighborhood import Neighborhood, sparse_product
+from angpn.neighbors.partition import ALL_ROWS, HaloExchange, Partition
 
 Reach = tuple[float, int]  # alpha of Eq. (13), and how often it is applied
 
@@ -42,14 +43,14 @@ class GraphOptions(NamedTuple):
     direction: Direction
 
 
-def learnt_graph(hood: Neighborhood, options: GraphOptions, beliefs: Tensor | None) -> scipy.sparse.csr_array:
+def learnt_graph(neighborhood: Neighborhood, options: GraphOptions, beliefs: Tensor | None) -> scipy.sparse.csr_array:
     """S of Eq. (8): from the distances alone, or from these and what is believed of each row's class so far.
 
     Rows that probably are of one class attract each other by ``beta`` times the probability that they are.
     """
-    features = torch.zeros(hood.n_rows, 1) if beliefs is None else beliefs.float()
+    features = torch.zeros(neighborhood.n_rows, 1) if beliefs is None else beliefs.float()
     return graph_fused(
-        hood,
+        neighborhood,
         features,
         n_neighbors=options.n_neighbors,
         alpha=0.5,  # plays no part in a single step
@@ -65,7 +66,7 @@ def learnt_graph(hood: Neighborhood, options: GraphOptions, beliefs: Tensor | No
 
 def propagated(
     features: Tensor,  # (n, p)
-    mixing: "Mixing",
+    propagation_matrix: "PropagationMatrix",
     reaches: Iterable[Reach],
 ) -> dict[Reach, Tensor]:
     """Eq. (13) applied again and again: the features for each alpha and number of hops that is asked for."""
@@ -74,35 +75,37 @@ def propagated(
     for alpha, hops in reaches:
         wanted.setdefault(alpha, set()).add(hops)
     for alpha, counts in wanted.items():
-        for number, hopped in enumerate(hop_after_hop(features, mixing, alpha, max(counts))):
+        for number, hopped in enumerate(hop_after_hop(features, propagation_matrix, alpha, max(counts))):
             if number in counts:
                 found[alpha, number] = hopped
     return found
 
 
-def hop_after_hop(features: Tensor, mixing: "Mixing", alpha: float, hops: int) -> Iterable[Tensor]:
+def hop_after_hop(
+    features: Tensor, propagation_matrix: "PropagationMatrix", alpha: float, hops: int
+) -> Iterable[Tensor]:
     """The features after 0, 1, ... hops."""
     yield features
     for _ in range(hops):
-        taken = mixing(features)
-        features = torch.lerp(features, taken, alpha, out=taken)
+        received = propagation_matrix(features)
+        features = torch.lerp(features, received, alpha, out=received)
         yield features
 
 
-class Mixing:
+class PropagationMatrix:
     """A of Eq. (13), by which rows receive from others: S, or made from S and its transpose. Made when it is used."""
 
-    def __init__(self, graph: scipy.sparse.csr_array, direction: Direction, rows: OneProcess = ALL_ROWS) -> None:
-        self._graph, self._direction, self.rows = graph, direction, rows
+    def __init__(self, graph: scipy.sparse.csr_array, direction: Direction, partition: Partition = ALL_ROWS) -> None:
+        self._graph, self._direction, self.partition = graph, direction, partition
         self.n_rows = graph.shape[0]
 
     def __call__(self, features: Tensor) -> Tensor:  # (n, p)
         """``A features``."""
-        matrix, extend = self._made
-        return sparse_product(*matrix, extend(features))
+        matrix, halo_exchange = self._made
+        return sparse_product(*matrix, halo_exchange(features))
 
     @cached_property
-    def _made(self) -> tuple[tuple[Tensor, Tensor, Tensor, int], Extend]:
-        matrix, extend = neighbor_matrix(self._graph, self._direction, self.rows)
+    def _made(self) -> tuple[tuple[Tensor, Tensor, Tensor, int], HaloExchange]:
+        matrix, halo_exchange = adjacency_matrix(self._graph, self._direction, self.partition)
         numbers = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (matrix.indptr, matrix.indices))
-        return (*numbers, torch.from_numpy(matrix.data).float(), matrix.shape[1]), extend
+        return (*numbers, torch.from_numpy(matrix.data).float(), matrix.shape[1]), halo_exchange

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from angpn.anfp.graph import neighbor_weights, resolve_gamma
-from angpn.ensemble.base_learners import GraphOptions, Mixing, Setting, hop_after_hop, learnt_graph
+from angpn.ensemble.base_learners import GraphOptions, PropagationMatrix, Setting, hop_after_hop, learnt_graph
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.heads import Readout, mean_log_probabilities
 from angpn.ensemble.label_spreading import Spread, SpreadSetting
@@ -30,39 +30,40 @@ class Committee:
     calibration: Calibration
     beliefs: Tensor | None  # (n, c) what the graph was learnt from beside the distances
 
-    def gathered(self, hood: Neighborhood) -> "Committee":
+    def gathered(self, neighborhood: Neighborhood) -> "Committee":
         """What it says of all rows, in the order of the data; it was trained on those of these lists."""
         spreads = [
-            Spread(hood.gathered(member.scores)) if isinstance(member, Spread) else member for member in self.readouts
+            Spread(neighborhood.partition.gather_in_data_order(member.scores)) if isinstance(member, Spread) else member
+            for member in self.readouts
         ]
-        beliefs = None if self.beliefs is None else hood.gathered(self.beliefs)
+        beliefs = None if self.beliefs is None else neighborhood.partition.gather_in_data_order(self.beliefs)
         return replace(self, readouts=spreads, beliefs=beliefs)
 
-    def graphs(self, hood: Neighborhood) -> list[scipy.sparse.csr_array]:
+    def graphs(self, neighborhood: Neighborhood) -> list[scipy.sparse.csr_array]:
         """S of the first round, and of the last."""
         steps = [None] if self.beliefs is None else [None, self.beliefs]
-        return [learnt_graph(hood, self.options, beliefs) for beliefs in steps]
+        return [learnt_graph(neighborhood, self.options, beliefs) for beliefs in steps]
 
-    def embed(self, features: Tensor, hood: Neighborhood) -> Tensor:  # (n, p)
+    def embed(self, features: Tensor, neighborhood: Neighborhood) -> Tensor:  # (n, p)
         """The propagated features that the best member sees that sees any."""
         best = self._best
-        mixing = Mixing(self.graphs(hood)[-1], self.options.direction)
-        *_, last = hop_after_hop(features, mixing, best.alpha, best.hops)
+        propagation_matrix = PropagationMatrix(self.graphs(neighborhood)[-1], self.options.direction)
+        *_, last = hop_after_hop(features, propagation_matrix, best.alpha, best.hops)
         return last
 
     def unseen(
         self,
         features: Tensor,  # (n, p) of the fitted rows
-        hood: Neighborhood,
+        neighborhood: Neighborhood,
         new: Tensor,  # (r, p)
         indices: Tensor,  # (r, m) the fitted rows nearest to each new one
         distances: Tensor,  # (r, m)
     ) -> tuple[Tensor, Tensor]:  # (r, p) as embed gives it, (r, c) probabilities
         """New rows take part as fitted ones do: first by distances alone, then also by what is believed of them."""
         probabilities = None
-        for graph, beliefs in zip(self.graphs(hood), [None, self.beliefs], strict=False):
+        for graph, beliefs in zip(self.graphs(neighborhood), [None, self.beliefs], strict=False):
             affinities = None if beliefs is None else torch.cat(list(_affinities(probabilities, beliefs, indices)))
-            weights = self._weights(hood, graph, indices, distances, affinities)
+            weights = self._weights(neighborhood, graph, indices, distances, affinities)
             opinions = []
             for setting, member in zip(self.settings, self.readouts, strict=True):
                 if isinstance(member, Spread):
@@ -81,7 +82,7 @@ class Committee:
 
     def _weights(
         self,
-        hood: Neighborhood,
+        neighborhood: Neighborhood,
         graph: scipy.sparse.csr_array,
         indices: Tensor,
         distances: Tensor,
@@ -89,7 +90,7 @@ class Committee:
     ) -> scipy.sparse.csr_array:  # (r, n)
         """What each new row takes from the fitted ones."""
         options = self.options
-        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma, hood.distances.to(distances))
+        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma, neighborhood.distances.to(distances))
         weights = neighbor_weights(
             distances,
             affinities,
@@ -103,7 +104,7 @@ class Committee:
             weights = weights * torch.where(degree > 0, degree, 1).rsqrt()[indices] * 2**0.5
         rows, m = indices.shape
         parts = weights.numpy().flatten(), indices.numpy().flatten(), np.arange(0, rows * m + 1, m)
-        return scipy.sparse.csr_array(parts, shape=(rows, hood.n_rows))
+        return scipy.sparse.csr_array(parts, shape=(rows, neighborhood.n_rows))
 
     def _hops(
         self,
@@ -113,8 +114,8 @@ class Committee:
         new: Tensor,
         weights: scipy.sparse.csr_array,
     ) -> Tensor:
-        mixing = Mixing(graph, self.options.direction)
-        before = hop_after_hop(features, mixing, setting.alpha, max(0, setting.hops - 1))
+        propagation_matrix = PropagationMatrix(graph, self.options.direction)
+        before = hop_after_hop(features, propagation_matrix, setting.alpha, max(0, setting.hops - 1))
         for _, fitted in zip(range(setting.hops), before, strict=False):
             received = torch.from_numpy(np.asarray(weights @ fitted.numpy(), dtype=np.float32))
             new = setting.alpha * received + (1 - setting.alpha) * new

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 from torch import Tensor
 
-from angpn.ensemble.base_learners import GraphOptions, Mixing, Reach, Setting, learnt_graph, propagated
+from angpn.ensemble.base_learners import GraphOptions, PropagationMatrix, Reach, Setting, learnt_graph, propagated
 from angpn.ensemble.calibration import softened
 from angpn.ensemble.ensemble import Committee
 from angpn.ensemble.label_spreading import SpreadSetting
@@ -32,9 +32,8 @@ from angpn.ensemble.selection import (
     score_all,
 )
 from angpn.ensemble.self_training import ENOUGH_JUDGED, Problem, Rounds, Student
-from angpn.neighbors.distributed import Deal, Shard, alone
+from angpn.neighbors.distributed import ParallelMap, serial_map
 from angpn.neighbors.exact import Metric
-from angpn.neighbors.locality import Part
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
@@ -61,7 +60,7 @@ class Request(NamedTuple):
     settings: Sequence[Setting | SpreadSetting] | None  # those of an earlier fit, kept
     bar: Bar
     seed: int
-    deal: Deal = alone
+    parallel_map: ParallelMap = serial_map
 
 
 class Labels(NamedTuple):
@@ -83,7 +82,7 @@ class Look(NamedTuple):
     """What a view makes of the rows."""
 
     view: View
-    hood: Neighborhood
+    neighborhood: Neighborhood
     features: Tensor  # (n, p) of the rows that the lists are of
 
 
@@ -153,7 +152,7 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Generator[State]:
     final = students[0] if masked else Student(Fold(labelled, labelled[:0]))
     problem = Problem(
         look.features,
-        look.hood,
+        look.neighborhood,
         request.options,
         chosen.settings,
         codes,
@@ -161,7 +160,7 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Generator[State]:
         pick_centers(codes, request.seed),
         int(codes.max()) + 1,
         request.seed,
-        request.deal,
+        request.parallel_map,
     )
     rounds = Rounds(problem, students if masked else [*students, final], chosen.candidates)
     for number in itertools.count():
@@ -174,10 +173,14 @@ def train(chosen: Chosen, labels: Labels, request: Request) -> Generator[State]:
         beliefs = softened(final.beliefs)
         training = final.fold.training
         judged = students[:1] if masked else students
-        held = [(s.fold.held, look.hood.taken(s.beliefs, s.fold.held)) for s in judged if s.beliefs is not None]
+        held = [
+            (s.fold.held, look.neighborhood.partition.gather_rows(s.beliefs, s.fold.held))
+            for s in judged
+            if s.beliefs is not None
+        ]
         right = [said.argmax(dim=1).numpy() == codes[rows] for rows, said in held]
         accuracy = float(np.concatenate(right).mean()) if right else float("nan")
-        said = look.hood.taken(beliefs, training)[np.arange(len(training)), codes[training]]
+        said = look.neighborhood.partition.gather_rows(beliefs, training)[np.arange(len(training)), codes[training]]
         loss = -float(said.clamp(min=1e-12).log().mean())
         yield State(committee, accuracy, likelihood, n_judged, beliefs, held, loss)
 
@@ -189,7 +192,7 @@ def _best_look(X: Any, labels: Labels, request: Request) -> Look:
         return looks[0]
     reaches = [reach for reach in _reaches(request.alpha) if reach in _FOR_VIEWS] or _reaches(request.alpha)
     judges = [_judge(look, labels, reaches, request) for look in looks]
-    score_all(judges, first_settings(reaches, _spreads(request.alpha)), request.deal)
+    score_all(judges, first_settings(reaches, _spreads(request.alpha)), request.parallel_map)
     return looks[int(np.argmax([judge.best(1)[0].score for judge in judges]))]
 
 
@@ -198,9 +201,9 @@ def _best_settings(look: Look, labels: Labels, request: Request) -> list[Setting
     reaches = _reaches(request.alpha)
     judge = _judge(look, labels, reaches, request)
     with request.bar("settings", 2) as advance:
-        score_all([judge], first_settings(reaches, _spreads(request.alpha)), request.deal)
+        score_all([judge], first_settings(reaches, _spreads(request.alpha)), request.parallel_map)
         advance(1)
-        score_all([judge], more_settings(judge), request.deal)
+        score_all([judge], more_settings(judge), request.parallel_map)
         advance(1)
     return [found.setting for found in judge.best(len(judge.scores))]
 
@@ -222,13 +225,13 @@ def _look(X: Any, scaled: tuple[Scaling, Metric], request: Request, *, for_train
         view = View.of(X, *scaled, request.seed)
         rows = view.rows(X)
         return Look(view, request.neighbors(rows, view.metric), view.features(rows))
-    view = request.deal([partial(View.of, X, *scaled, request.seed)])[0]  # that of one process for all
+    view = request.parallel_map([partial(View.of, X, *scaled, request.seed)])[0]  # that of one process for all
     rows = view.rows(X)
-    hood = request.arranged(rows, view.metric)
-    if isinstance(hood, Shard):  # its own rows alone
-        return Look(view, hood, view.features(rows[hood.rows.numpy()]))
-    features = view.features(rows)
-    return Look(view, hood, features[hood.rows] if isinstance(hood, Part) else features)
+    neighborhood = request.arranged(rows, view.metric)
+    partition = neighborhood.partition
+    if partition.n_processes > 1:  # its own rows only
+        return Look(view, neighborhood, view.features(partition.local_rows(rows)))
+    return Look(view, neighborhood, partition.local_rows(view.features(rows)))
 
 
 def _is_table(X: Any) -> bool:
@@ -241,10 +244,10 @@ def _is_table(X: Any) -> bool:
 
 
 def _judge(look: Look, labels: Labels, reaches: Sequence[Reach], request: Request) -> Judge:
-    graph = learnt_graph(look.hood, request.options, None)
-    found = propagated(look.features, Mixing(graph, request.options.direction), reaches)
+    graph = learnt_graph(look.neighborhood, request.options, None)
+    found = propagated(look.features, PropagationMatrix(graph, request.options.direction), reaches)
     centers = pick_centers(labels.codes, request.seed)
-    spreading = Mixing(graph, "normalized")
+    spreading = PropagationMatrix(graph, "normalized")
     return Judge(spreading, found, labels.folds, labels.codes, labels.weights, centers)
 
 

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from angpn.neighbors.neighborhood import ALL_ROWS, OneProcess
+from angpn.neighbors.partition import ALL_ROWS, Partition
 from angpn.utils.typing import Array
 
 _ROWS_AT_ONCE = 2**12  # so that what is near which centre stays in the cache
@@ -64,9 +64,9 @@ class Readout:
         return torch.cat([log_probabilities(self.radial.nearness(part), weight, self.bias) for part in parts])
 
 
-def scale_of(features: Tensor, rows: OneProcess = ALL_ROWS) -> float:
+def scale_of(features: Tensor, partition: Partition = ALL_ROWS) -> float:
     """What brings these rows to length 1 on average."""
-    mean = float(rows.average(features.norm(dim=1)))
+    mean = float(partition.mean(features.norm(dim=1)))
     return 1 / mean if mean > 0 else 1.0
 
 

@@ -14,7 +14,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.ensemble.base_learners import Mixing
+from angpn.ensemble.base_learners import PropagationMatrix
 from angpn.ensemble.heads import RULED_OUT
 from angpn.utils.typing import Array
 
@@ -38,7 +38,7 @@ class Spread:
     @classmethod
     def of(
         cls,
-        mixing: Mixing,  # normalized
+        propagation_matrix: PropagationMatrix,  # normalized
         rows: Array,
         codes: Array,
         weights: Array | None,
@@ -50,15 +50,15 @@ class Spread:
         Each class sends out as much as any other: else far from all labels every row would be of the class with the
         most.
         """
-        hood = mixing.rows
-        numbers, places = hood.here(rows)
-        sources = torch.zeros(mixing.n_rows, n_classes)
+        partition = propagation_matrix.partition
+        numbers, places = partition.local_index(rows)
+        sources = torch.zeros(propagation_matrix.n_rows, n_classes)
         sources[numbers, codes[places]] = 1.0 if weights is None else torch.from_numpy(weights[places]).float()
-        sources /= hood.total(sources.sum(dim=0)).clamp(min=1e-12)
+        sources /= partition.all_reduce_sum(sources.sum(dim=0)).clamp(min=1e-12)
         known = np.unique(codes)
         found = []
-        for scores in settled(sources, mixing, alphas):
-            margin = hood.average(scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1))
+        for scores in settled(sources, propagation_matrix, alphas):
+            margin = partition.mean(scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1))
             scaled = torch.full_like(scores, RULED_OUT)
             scaled[:, known] = MARGIN * scores[:, known] / margin.clamp(min=1e-12)
             found.append(cls(scaled))
@@ -74,7 +74,9 @@ class Spread:
         return torch.log_softmax(received, dim=1)
 
 
-def settled(sources: Tensor, mixing: Mixing, alphas: Sequence[float]) -> list[Tensor]:  # (n, c) each
+def settled(
+    sources: Tensor, propagation_matrix: PropagationMatrix, alphas: Sequence[float]
+) -> list[Tensor]:  # (n, c) each
     """Eq. (3) for each alpha: where Eq. (2) ends, ``(1 - alpha) (I - alpha A)^-1 Y``.
 
     No eigenvalue of A is beyond 1, so that the inverse is a series in Chebyshev's polynomials,
@@ -89,10 +91,10 @@ def settled(sources: Tensor, mixing: Mixing, alphas: Sequence[float]) -> list[Te
     rates = [alpha / (1 + math.sqrt(1 - alpha**2)) for alpha in alphas]
     shares = [(1 - alpha) / math.sqrt(1 - alpha**2) for alpha in alphas]
     counts = [_n_terms(rate) for rate in rates]
-    before, term = sources, mixing(sources)
+    before, term = sources, propagation_matrix(sources)
     found = [torch.add(share * before, term, alpha=2 * share * rate) for share, rate in zip(shares, rates, strict=True)]
     for number in range(2, max(counts) + 1):
-        product = mixing(term)
+        product = propagation_matrix(term)
         before, term = term, torch.lerp(before, product, 2.0, out=product)
         for scores, share, rate, count in zip(found, shares, rates, counts, strict=True):
             if number <= count:

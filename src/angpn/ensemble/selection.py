@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.base_learners import Mixing, Reach, Setting
+from angpn.ensemble.base_learners import PropagationMatrix, Reach, Setting
 from angpn.ensemble.calibration import best_temperature
 from angpn.ensemble.heads import Radial, fit_linear, log_probabilities, scale_of
 from angpn.ensemble.label_spreading import Spread, SpreadSetting
-from angpn.neighbors.distributed import Deal, alone
+from angpn.neighbors.distributed import ParallelMap, serial_map
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 
@@ -115,14 +115,14 @@ class Judge:
 
     def __init__(
         self,
-        mixing: Mixing,  # normalized
+        propagation_matrix: PropagationMatrix,  # normalized
         features: dict[Reach, Tensor],
         folds: Sequence[Fold],
         codes: Array,
         weights: Array | None,
         centers: Array,
     ) -> None:
-        self._mixing = mixing
+        self._propagation_matrix = propagation_matrix
         self._folds, self._codes, self._weights = folds, codes, weights
         self._n_classes = int(codes.max()) + 1
         self._seen = np.unique(np.concatenate([rows for fold in folds for rows in fold]))
@@ -155,7 +155,9 @@ class Judge:
         codes = self._codes[fold.training]
         weights = None if self._weights is None else self._weights[fold.training]
         if isinstance(setting, SpreadSetting):
-            spread = Spread.of(self._mixing, fold.training, codes, weights, [setting.alpha], self._n_classes)[0]
+            spread = Spread.of(
+                self._propagation_matrix, fold.training, codes, weights, [setting.alpha], self._n_classes
+            )[0]
             return spread.log_probabilities()[fold.held]
         inputs = self._readout_inputs(setting)
         training, held = (torch.from_numpy(np.searchsorted(self._seen, rows)) for rows in fold)
@@ -171,11 +173,15 @@ class Judge:
         return self._inputs[key]
 
 
-def score_all(judges: Sequence[Judge], settings: Iterable[Setting | SpreadSetting], deal: Deal = alone) -> None:
+def score_all(
+    judges: Sequence[Judge], settings: Iterable[Setting | SpreadSetting], parallel_map: ParallelMap = serial_map
+) -> None:
     """Let each judge score these too; a score is worked out once."""
     new = [(judge, setting) for setting in settings for judge in judges if setting not in judge.scores]
     dear_first = sorted(new, key=lambda pair: is_cheap(pair[1]))
-    found = dict(zip(dear_first, deal([partial(judge.score, setting) for judge, setting in dear_first]), strict=True))
+    found = dict(
+        zip(dear_first, parallel_map([partial(judge.score, setting) for judge, setting in dear_first]), strict=True)
+    )
     for judge, setting in new:
         judge.scores[setting] = found[judge, setting]
 

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.base_learners import GraphOptions, Mixing, Reach, Setting, learnt_graph, propagated
+from angpn.ensemble.base_learners import GraphOptions, PropagationMatrix, Reach, Setting, learnt_graph, propagated
 from angpn.ensemble.calibration import Calibration, best_temperature
 from angpn.ensemble.heads import Radial, Readout, fit_linear, mean_log_probabilities, scale_of
 from angpn.ensemble.label_spreading import Spread, SpreadSetting
 from angpn.ensemble.selection import Fold, is_cheap
-from angpn.neighbors.distributed import Deal, alone
+from angpn.neighbors.distributed import ParallelMap, serial_map
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.typing import Array
 
@@ -34,7 +34,7 @@ class Problem(NamedTuple):
     """What all rounds share."""
 
     features: Tensor  # (n, p), of the rows that the lists are of
-    hood: Neighborhood  # the rows of the data, or those of this process; these have the (n, c) tensors below
+    neighborhood: Neighborhood  # the rows of the data, or those of this process; these have the (n, c) tensors below
     options: GraphOptions
     settings: Sequence[Setting | SpreadSetting]
     codes: Array  # of all rows of the data, -1 where unlabelled; folds are rows of the data too
@@ -42,7 +42,7 @@ class Problem(NamedTuple):
     centers: Array  # rows that radial readouts are centred on
     n_classes: int
     seed: int
-    deal: Deal = alone
+    parallel_map: ParallelMap = serial_map
 
 
 @dataclass(eq=False)
@@ -59,15 +59,15 @@ class Student:
 class _Seen:
     """A graph, the features propagated on it, and what all readouts of a kind share."""
 
-    hood: Neighborhood
-    mixing: Mixing  # normalized, for labels that spread
+    neighborhood: Neighborhood
+    propagation_matrix: PropagationMatrix  # normalized, for labels that spread
     features: dict[Reach, Tensor]
     scales: dict[Reach, float]
     radials: dict[tuple[Reach, float], Radial] = field(default_factory=dict)
 
     def rows(self, reach: Reach, rows: Array) -> Tensor:
         """The features of these rows of the data, as readouts have them."""
-        return self.scales[reach] * self.hood.taken(self.features[reach], rows)
+        return self.scales[reach] * self.neighborhood.partition.gather_rows(self.features[reach], rows)
 
     def radial(self, setting: Setting) -> Radial | None:
         return None if setting.width is None else self.radials[setting.reach, setting.width]
@@ -107,13 +107,13 @@ class Rounds:
         for student, opinion in zip(self._students, opinions, strict=True):
             fold = student.fold
             rows = fold.held[np.isin(problem.codes[fold.held], problem.codes[fold.training])]
-            said.append(problem.hood.taken(opinion, rows))
+            said.append(problem.neighborhood.partition.gather_rows(opinion, rows))
             judged.append(rows)
         rows = np.concatenate(judged)
         if not len(rows):
             return Calibration.unknown(problem.n_classes), 0.0, 0
         judge = partial(Calibration.by, torch.cat(said), problem.codes[rows], _part(problem.weights, rows))
-        calibration, mean = problem.deal([judge])[0]  # that of one process for all
+        calibration, mean = problem.parallel_map([judge])[0]  # that of one process for all
         return calibration, mean * len(rows), len(rows)
 
     def elect(self) -> None:
@@ -135,27 +135,27 @@ class Rounds:
                 pairs = zip(self._candidates, members, strict=True)
                 opinions.append([self._opinion_of(student.fold.held, *pair, seen) for pair in pairs])
         said = (torch.cat(candidate) for candidate in zip(*opinions, strict=True))
-        found = self._problem.deal([partial(best_temperature, candidate, truth, weights) for candidate in said])
+        found = self._problem.parallel_map([partial(best_temperature, candidate, truth, weights) for candidate in said])
         scores = [likelihood for _, likelihood in found]
         order = np.argsort(scores)[::-1][: len(self.settings)]
         self.settings = [self._candidates[place] for place in order]
 
     def _grouped(self, students: Sequence[Student]) -> Iterator[Sequence[Student]]:
         """As many at a time as there are processes: each has so many times fewer rows, and more readouts to share."""
-        at_once = self._problem.hood.n_parts
+        at_once = self._problem.neighborhood.partition.n_processes
         return (students[start : start + at_once] for start in range(0, len(students), at_once))
 
     def _seen(self, beliefs: Tensor | None, settings: Sequence[Setting | SpreadSetting]) -> _Seen:
         """What members with these settings see, on the graph that follows from these beliefs."""
         problem = self._problem
-        graph = learnt_graph(problem.hood, problem.options, beliefs)
+        graph = learnt_graph(problem.neighborhood, problem.options, beliefs)
         reaches = [setting.reach for setting in settings if isinstance(setting, Setting)]
-        mixing = Mixing(graph, problem.options.direction, problem.hood)
-        features = propagated(problem.features, mixing, reaches)
-        scales = {reach: scale_of(found, problem.hood) for reach, found in features.items()}
+        propagation_matrix = PropagationMatrix(graph, problem.options.direction, problem.neighborhood.partition)
+        features = propagated(problem.features, propagation_matrix, reaches)
+        scales = {reach: scale_of(found, problem.neighborhood.partition) for reach, found in features.items()}
         if problem.options.direction != "normalized":
-            mixing = Mixing(graph, "normalized", problem.hood)
-        return _Seen(problem.hood, mixing, features, scales)
+            propagation_matrix = PropagationMatrix(graph, "normalized", problem.neighborhood.partition)
+        return _Seen(problem.neighborhood, propagation_matrix, features, scales)
 
     def _teach(self, students: Sequence[Student]) -> list[Tensor]:  # (n, c) each
         """Train the members of some students anew; the logarithm of their mean probability."""
@@ -189,7 +189,7 @@ class Rounds:
         alphas = [setting.alpha for setting in settings if isinstance(setting, SpreadSetting)]
         members: list[list[Readout | Spread]] = []
         for seen, lesson in pupils:
-            spreads = iter(Spread.of(seen.mixing, *lesson, alphas, self._problem.n_classes))
+            spreads = iter(Spread.of(seen.propagation_matrix, *lesson, alphas, self._problem.n_classes))
             members.append(
                 [next(spreads) if isinstance(setting, SpreadSetting) else next(readouts) for setting in settings]
             )
@@ -206,7 +206,7 @@ class Rounds:
                 untaught.append((seen.scales[setting.reach], radial))
                 tasks.append(partial(_fit, setting, inputs[setting.reach], radial, lesson, problem.n_classes))
         order = sorted(range(len(tasks)), key=lambda place: is_cheap(settings[place % len(settings)]))
-        found = dict(zip(order, problem.deal([tasks[place] for place in order]), strict=True))
+        found = dict(zip(order, problem.parallel_map([tasks[place] for place in order]), strict=True))
         linear = (found[place] for place in range(len(tasks)))
         pairs = zip(untaught, linear, strict=True)
         return [Readout(scale, weight, bias, radial) for (scale, radial), (weight, bias) in pairs]
@@ -219,7 +219,7 @@ class Rounds:
             for reach, width in sorted(widths - set(seen.radials)):
                 missing.append((seen, (reach, width)))
                 tasks.append(partial(Radial.around, seen.rows(reach, self._problem.centers), width))
-        for (seen, key), radial in zip(missing, self._problem.deal(tasks), strict=True):
+        for (seen, key), radial in zip(missing, self._problem.parallel_map(tasks), strict=True):
             seen.radials[key] = radial
 
     def _opinion(self, setting: Setting | SpreadSetting, member: Readout | Spread, seen: _Seen) -> Tensor:  # (n, c)
@@ -234,9 +234,9 @@ class Rounds:
     ) -> Tensor:  # (r, c)
         """What a member says of some rows of the data."""
         if isinstance(member, Spread):
-            return seen.hood.taken(member.log_probabilities(), rows)
+            return seen.neighborhood.partition.gather_rows(member.log_probabilities(), rows)
         assert isinstance(setting, Setting)
-        return member(seen.hood.taken(seen.features[setting.reach], rows))
+        return member(seen.neighborhood.partition.gather_rows(seen.features[setting.reach], rows))
 
     def _lesson(self, student: Student, most: int) -> _Lesson:
         """What a student's members learn from: the labels, and about so many sure rows at most."""
@@ -246,19 +246,21 @@ class Rounds:
             return _Lesson(training, problem.codes[training], given)
         surest, classes = student.beliefs.max(dim=1)
         sure = self._some(surest >= SURE, training, most)
-        codes = np.concatenate([problem.codes[training], problem.hood.taken(classes, sure).numpy()])
+        codes = np.concatenate(
+            [problem.codes[training], problem.neighborhood.partition.gather_rows(classes, sure).numpy()]
+        )
         weights = None if given is None else np.concatenate([given, np.ones(len(sure))])
         return _Lesson(np.concatenate([training, sure]), codes, weights)
 
     def _some(self, sure: Tensor, training: Array, most: int) -> Array:
         """Rows of the data that are sure, without these; where there are more, each with the chance that it takes."""
-        hood = self._problem.hood
-        sure[hood.here(training)[0]] = False
-        count = float(hood.total(sure.sum()))
-        rows = hood.named(sure.nonzero().squeeze(1))
+        neighborhood = self._problem.neighborhood
+        sure[neighborhood.partition.local_index(training)[0]] = False
+        count = float(neighborhood.partition.all_reduce_sum(sure.sum()))
+        rows = neighborhood.partition.global_ids(sure.nonzero().squeeze(1))
         if count > most:
             rows = rows[chances(rows.numpy(), self._problem.seed) < most / count]
-        return np.sort(hood.joined(rows).numpy())
+        return np.sort(neighborhood.partition.all_gather(rows).numpy())
 
 
 def _part(weights: Array | None, rows: Array) -> Array | None:

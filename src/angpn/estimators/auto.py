@@ -264,7 +264,7 @@ class ANGPNClassifier(
             self.module_ = fit.fitted.module
         else:
             self.committee_ = fit.fitted.committee
-        self.classes_, self.n_neighbors_, self.neighborhood_ = labels.classes, n_neighbors, fit.fitted.hood
+        self.classes_, self.n_neighbors_, self.neighborhood_ = labels.classes, n_neighbors, fit.fitted.neighborhood
         self.label_distributions_ = fit.distributions
         self.transduction_ = self.classes_[fit.distributions.argmax(axis=1)]
         self.validation_mask_, self.validation_transduction_ = fit.validation_mask, self.classes_[fit.held_codes]

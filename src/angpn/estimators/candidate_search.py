@@ -4,6 +4,7 @@ import time
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import scipy.sparse
 import torch
 
@@ -11,13 +12,13 @@ from angpn.estimators.task import Task
 from angpn.neighbors.approximate import (
     EXACT_ROWS,
     SAMPLE,
+    DistributedSearch,
     Found,
-    PartSearch,
     approximate_candidates,
     has_index,
-    tell_recall,
+    warn_low_recall,
 )
-from angpn.neighbors.distributed import dealt_out, is_first, n_processes, share_out
+from angpn.neighbors.distributed import distribute_rows, distributed_map, is_main_process, n_processes
 from angpn.neighbors.exact import Metric, nearest_candidates, neighbors_from_graph
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.checks import check_same_rows
@@ -30,7 +31,7 @@ CANDIDATES_PER_NEIGHBOR = 4
 class Neighbors(NamedTuple):
     """What a search has found."""
 
-    hood: Neighborhood
+    neighborhood: Neighborhood
     recall: float  # share of the nearest rows that are on the lists, on a sample
     seconds: float
 
@@ -57,7 +58,7 @@ def _find(rows: Any, metric: Metric, task: Task, seed: int) -> Found:
     if distances is not None:
         check_not_negative(distances)
         return Found(nearest_candidates(distances, count, "precomputed", random_state=seed), 1.0)
-    with count_bar("neighbours", n, enabled=bool(model.verbose) and is_first()) as advance:
+    with count_bar("neighbours", n, enabled=bool(model.verbose) and is_main_process()) as advance:
         if n <= EXACT_ROWS or model.recall == 1 or not has_index(n):
             return Found(nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance), 1.0)
         return approximate_candidates(rows, count, metric, recall=model.recall, random_state=seed, on_rows=advance)
@@ -67,11 +68,11 @@ def find_together(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors
     """The same of rows few enough to compare every pair, each process for some of them; all have all in the end."""
     start, n = time.perf_counter(), rows.shape[0]
     count = min(n_candidates(task), n - 1)
-    search = PartSearch(rows, count, metric, recall=1, random_state=seed)
+    search = DistributedSearch(rows, count, metric, recall=1, random_state=seed)
     parts = torch.arange(n).chunk(n_processes())
-    found = dealt_out([partial(search, part, search.groups(part, 1)) for part in parts])
-    hood = Neighborhood(*(torch.cat(some) for some in zip(*found, strict=True)))
-    return Neighbors(hood, 1.0, time.perf_counter() - start)
+    found = distributed_map([partial(search, part, search.groups(part, 1)) for part in parts])
+    neighborhood = Neighborhood(*(torch.cat(some) for some in zip(*found, strict=True)))
+    return Neighbors(neighborhood, 1.0, time.perf_counter() - start)
 
 
 def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
@@ -82,10 +83,12 @@ def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
         )
     start = time.perf_counter()
     count = min(n_candidates(task), rows.shape[0] - 1)
-    search = PartSearch(rows, count, metric, recall=task.model.recall, random_state=seed)
-    shard = share_out(rows.shape[0], count, search, seed)
-    recall = search.recall(shard.rows.numpy(), shard.distances.numpy(), SAMPLE // n_processes())
-    found = float(shard.average(torch.full((shard.n_rows,), recall, dtype=torch.float64)))
-    if is_first():
-        tell_recall(found, task.model.recall, scipy.sparse.issparse(rows))
+    search = DistributedSearch(rows, count, metric, recall=task.model.recall, random_state=seed)
+    shard = distribute_rows(rows.shape[0], count, search, seed)
+    recall = search.recall(
+        shard.partition.local_rows(np.arange(rows.shape[0])), shard.distances.numpy(), SAMPLE // n_processes()
+    )
+    found = float(shard.partition.mean(torch.full((shard.n_rows,), recall, dtype=torch.float64)))
+    if is_main_process():
+        warn_low_recall(found, task.model.recall, scipy.sparse.issparse(rows))
     return Neighbors(shard, found, time.perf_counter() - start)

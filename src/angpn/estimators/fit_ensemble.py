@@ -17,7 +17,7 @@ from angpn.ensemble.selection import make_folds
 from angpn.estimators.candidate_search import Neighbors, find_neighbors, find_shard, find_together
 from angpn.estimators.fitted import FittedCommittee
 from angpn.estimators.task import Fit, Task, is_part_of_a_whole
-from angpn.neighbors.distributed import alone, dealt_out, is_first, join
+from angpn.neighbors.distributed import distributed_map, is_main_process, join, serial_map
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.locality import in_local_order
 from angpn.neighbors.neighborhood import Neighborhood
@@ -53,7 +53,7 @@ def _fit(task: Task) -> Fit:
     def searched(find: Callable[..., Neighbors], rows: Any, metric: Metric) -> Neighborhood:
         found = find(rows, metric, task, seed)
         searches.append((found.recall, found.seconds))
-        return found.hood
+        return found.neighborhood
 
     neighbors = partial(searched, find_together if shared else find_neighbors)
 
@@ -73,17 +73,17 @@ def _fit(task: Task) -> Fit:
         arranged=arranged,
         given_distances=task.distances is not None,
         settings=None if previous is None else previous.settings,
-        bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and is_first()),
+        bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and is_main_process()),
         seed=seed,
-        deal=dealt_out if shared else alone,
+        parallel_map=distributed_map if shared else serial_map,
     )
     counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
     given = Labels(codes, weights, make_folds(counting, mask, seed), bool(masked.any()))
     chosen = choose(X, given, request)
-    view, hood = chosen.look.view, chosen.look.hood
+    view, neighborhood = chosen.look.view, chosen.look.neighborhood
     training = train(chosen, given, request)
     del chosen
-    history = _rounds(task, training, hood)
+    history = _rounds(task, training, neighborhood)
     training.close()  # and with it the features, which are much memory
 
     best = best_round(history)
@@ -92,10 +92,12 @@ def _fit(task: Task) -> Fit:
     for rows, beliefs in kept.held:
         held[rows] = beliefs.argmax(dim=1).numpy()
     validation = held != UNLABELLED
-    distributions = hood.gathered(kept.beliefs).numpy().astype(X.dtype)
+    distributions = neighborhood.partition.gather_in_data_order(kept.beliefs).numpy().astype(X.dtype)
     found_by = view.metric if task.distances is None else "precomputed"
     return Fit(
-        FittedCommittee(kept.committee.gathered(hood), view.rows(X), hood.whole(), found_by, distributions),
+        FittedCommittee(
+            kept.committee.gathered(neighborhood), view.rows(X), neighborhood.in_data_order(), found_by, distributions
+        ),
         seed,
         distributions,
         losses=[state.loss for state in history],
@@ -110,24 +112,30 @@ def _fit(task: Task) -> Fit:
     )
 
 
-def _rounds(task: Task, training: Iterable[State], hood: Neighborhood) -> list[State]:
+def _rounds(task: Task, training: Iterable[State], neighborhood: Neighborhood) -> list[State]:
     """The rounds, told to all who watch."""
     model = task.model
     most = 1 + (_MANY_ROUNDS if model.num_steps is None else int(model.num_steps))
     callbacks = EpochCallbacks(model, most, task.X, task.y)
     history: list[State] = []
     try:
-        with count_bar("rounds", most, enabled=bool(model.verbose) and is_first()) as advance:
+        with count_bar("rounds", most, enabled=bool(model.verbose) and is_main_process()) as advance:
             for state in training:
                 history.append(state)
                 advance(1)
                 said = [found.beliefs.argmax(dim=1) for found in history[-2:]]
-                settled = model.num_steps is None and len(said) == 2 and not hood.total((said[0] != said[1]).sum())
-                stop = hood.largest(torch.tensor(float(callbacks.stop_after_epoch())))  # all stop where one is told to
+                settled = (
+                    model.num_steps is None
+                    and len(said) == 2
+                    and not neighborhood.partition.all_reduce_sum((said[0] != said[1]).sum())
+                )
+                stop = neighborhood.partition.all_reduce_max(
+                    torch.tensor(float(callbacks.stop_after_epoch()))
+                )  # all stop where one is told to
                 if stop or len(history) == most or settled:
                     break
     except KeyboardInterrupt:
-        if not history or is_part_of_a_whole() or hood.n_parts > 1:
+        if not history or is_part_of_a_whole() or neighborhood.partition.n_processes > 1:
             raise
         warn(f"training was interrupted after round {len(history)} and keeps what that one learnt; fit again")
     callbacks.end()

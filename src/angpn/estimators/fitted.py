@@ -7,12 +7,12 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.anfp.sparse import mixing_matrix
+from angpn.anfp.sparse import propagation_matrix
 from angpn.ensemble.ensemble import Committee
 from angpn.estimators.influence import Path
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
-from angpn.network.inductive import embed_unseen, twins
+from angpn.network.inductive import embed_new, find_duplicates
 from angpn.network.model import ANGPN
 from angpn.utils.inputs import on_device, prepared_rows
 from angpn.utils.typing import Array
@@ -26,7 +26,7 @@ class FittedNetwork:
 
     module: ANGPN
     rows: Any  # (n, d) as the network sees them, dense or sparse
-    hood: Neighborhood
+    neighborhood: Neighborhood
     metric: Metric
     unit_rows: bool
 
@@ -57,16 +57,16 @@ class FittedNetwork:
     def paths(self, graphs: list[scipy.sparse.csr_array]) -> list[Path]:
         """The one path through the layers whose S these are."""
         alpha, direction = self.module.config["alpha"], self.module.config["direction"]
-        return [[mixing_matrix(graph, alpha, direction) for graph in reversed(graphs)]]
+        return [[propagation_matrix(graph, alpha, direction) for graph in reversed(graphs)]]
 
     def unseen(self, rows: Any, indices: Tensor, near: Tensor) -> tuple[Array, Array]:  # (r, width), (r, c)
         """Embedding and probabilities of new rows, given the fitted rows nearest to each."""
-        features, hood = self._inputs()
-        device = hood.distances.device
-        embedded = embed_unseen(
+        features, neighborhood = self._inputs()
+        device = neighborhood.distances.device
+        embedded = embed_new(
             self.module,
             features,
-            hood,
+            neighborhood,
             on_device(rows, device),
             indices.to(device),
             near.to(device),
@@ -77,7 +77,7 @@ class FittedNetwork:
 
     def _inputs(self) -> tuple[Any, Neighborhood]:
         device = self.module.perceptron.weight.device
-        return on_device(self.rows, device), self.hood.to(device)
+        return on_device(self.rows, device), self.neighborhood.to(device)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class FittedCommittee:
 
     committee: Committee
     rows: Any  # (n, d) scaled as its view has them
-    hood: Neighborhood
+    neighborhood: Neighborhood
     metric: Metric
     known: Array  # (n, c) what it said of the fitted rows at the end of training
 
@@ -102,17 +102,19 @@ class FittedCommittee:
 
     def embedding(self) -> Array:  # (n, width)
         """The propagated features of the fitted rows."""
-        return self.committee.embed(self.committee.view.features(self.rows), self.hood).numpy().astype(self._dtype)
+        return (
+            self.committee.embed(self.committee.view.features(self.rows), self.neighborhood).numpy().astype(self._dtype)
+        )
 
     def graphs(self) -> list[scipy.sparse.csr_array]:
         """The learnt S of the first and of the last round."""
-        return self.committee.graphs(self.hood)
+        return self.committee.graphs(self.neighborhood)
 
     def paths(self, graphs: list[scipy.sparse.csr_array]) -> list[Path]:
         """A path for each member: all its hops are on the last S."""
         direction = self.committee.options.direction
         return [
-            [mixing_matrix(graphs[-1], setting.alpha, direction)] * getattr(setting, "hops", _HOPS_OF_SPREAD)
+            [propagation_matrix(graphs[-1], setting.alpha, direction)] * getattr(setting, "hops", _HOPS_OF_SPREAD)
             for setting in self.committee.settings
         ]
 
@@ -120,11 +122,15 @@ class FittedCommittee:
         """Embedding and probabilities of new rows; a row that was fitted is recognised and gets its own."""
         view = self.committee.view
         found = self.committee.unseen(
-            view.features(self.rows), self.hood, view.features(rows), indices, near.to(self.hood.distances.dtype)
+            view.features(self.rows),
+            self.neighborhood,
+            view.features(rows),
+            indices,
+            near.to(self.neighborhood.distances.dtype),
         )
         embedded, probabilities = (part.numpy().astype(self._dtype) for part in found)
         fitted, new = (on_device(part, torch.device("cpu")) for part in (self.rows, rows))
-        same, twin = (part.numpy() for part in twins(fitted, new, indices, near, self.metric == "chord"))
+        same, twin = (part.numpy() for part in find_duplicates(fitted, new, indices, near, self.metric == "chord"))
         if same.any():
             probabilities[same] = self.known[twin[same]]
             embedded[same] = self.embedding()[twin[same]]

@@ -11,7 +11,7 @@ from angpn.ensemble.selection import MEMBERS, REACHES
 from angpn.estimators.candidate_search import n_candidates
 from angpn.estimators.task import Task
 from angpn.neighbors.approximate import EXACT_ROWS
-from angpn.neighbors.distributed import is_first, n_processes
+from angpn.neighbors.distributed import is_main_process, n_processes
 from angpn.neighbors.exact import BLOCK_BYTES
 from angpn.utils.inputs import as_widths
 from angpn.utils.memory import available_bytes, resident_bytes
@@ -31,7 +31,7 @@ def check_memory(task: Task) -> None:
             f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or share the rows out among "
             "machines with torchrun"
         )
-    if task.model.verbose and needed > _WORTH_TELLING and is_first():
+    if task.model.verbose and needed > _WORTH_TELLING and is_main_process():
         left = "" if free is None else f" of {free / 1e9:.1f} GB free"
         print(f"this takes about {needed / 1e9:.1f} GB{left}", file=sys.stderr)
 

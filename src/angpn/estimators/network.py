@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from angpn.estimators.candidate_search import Neighbors, find_neighbors, find_shard, n_candidates
 from angpn.estimators.fitted import FittedNetwork
 from angpn.estimators.task import Fit, Task, is_part_of_a_whole
-from angpn.neighbors.distributed import Shard, is_first, join
+from angpn.neighbors.distributed import is_main_process, join
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.checkpoint import Checkpoint
@@ -85,7 +85,7 @@ def fit_network(task: Task) -> Fit:
     training = train(
         network,
         on_device(features, device),
-        found.hood,
+        found.neighborhood,
         labels.codes,
         validation_mask=mask,
         sample_weight=task.row_weights(mask, features.dtype),
@@ -98,15 +98,17 @@ def fit_network(task: Task) -> Fit:
         class_names=labels.classes.tolist(),
         random_state=seed,
     )
-    epochs = _run(task, training, checkpoint, seed, found.hood)
-    hood, distributions = found.hood, None
-    if isinstance(hood, Shard):
+    epochs = _run(task, training, checkpoint, seed, found.neighborhood)
+    neighborhood, distributions = found.neighborhood, None
+    if neighborhood.partition.n_processes > 1:
         with torch.no_grad():
-            own = on_device(features[hood.rows.numpy()], device)
-            distributions = hood.gathered(network.probabilities(own, hood.to(device)).cpu()).numpy()
-        hood = hood.whole()
+            own = on_device(neighborhood.partition.local_rows(features), device)
+            distributions = neighborhood.partition.gather_in_data_order(
+                network.probabilities(own, neighborhood.to(device)).cpu()
+            ).numpy()
+        neighborhood = neighborhood.in_data_order()
     found_by = metric if task.distances is None else "precomputed"
-    fitted = FittedNetwork(network, features, hood.to("cpu"), found_by, bool(model.normalize))
+    fitted = FittedNetwork(network, features, neighborhood.to("cpu"), found_by, bool(model.normalize))
     distributions = fitted.distributions() if distributions is None else distributions
     scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
     best = [epoch for epoch in epochs if epoch.is_best]
@@ -122,7 +124,7 @@ def fit_network(task: Task) -> Fit:
         held_codes=distributions[mask].argmax(axis=1),
         recall=found.recall,
         neighbor_seconds=found.seconds,
-        coverage=None if isinstance(found.hood, Shard) else _coverage(fitted, task, seed),
+        coverage=None if found.neighborhood.partition.n_processes > 1 else _coverage(fitted, task, seed),
     )
 
 
@@ -162,22 +164,24 @@ def _network(task: Task, features: Any, seed: int, previous: Mapping[str, Any] |
     return network
 
 
-def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, hood: Neighborhood) -> list[Epoch]:
+def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, neighborhood: Neighborhood) -> list[Epoch]:
     """The epochs: those of a checkpoint, then the rest, told to all who watch."""
     model = task.model
     callbacks = EpochCallbacks(model, model.max_iter, task.X, task.y)
     epochs = checkpoint.restore(training)
     try:
-        with EpochBar(training, enabled=bool(model.verbose) and is_first()) as bar:
+        with EpochBar(training, enabled=bool(model.verbose) and is_main_process()) as bar:
             for epoch in training:
                 epochs.append(epoch)
                 bar.update(epoch)
-                if is_first():
+                if is_main_process():
                     checkpoint.save(training, epochs, seed)
-                if hood.largest(torch.tensor(float(callbacks.stop_after_epoch()))):  # all stop where one is told to
+                if neighborhood.partition.all_reduce_max(
+                    torch.tensor(float(callbacks.stop_after_epoch()))
+                ):  # all stop where one is told to
                     break
     except KeyboardInterrupt:
-        if not epochs or is_part_of_a_whole() or hood.n_parts > 1:
+        if not epochs or is_part_of_a_whole() or neighborhood.partition.n_processes > 1:
             raise
         warn(
             f"training was interrupted after epoch {len(epochs)} and keeps the best weights so far; fit again, "
@@ -185,7 +189,7 @@ def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, hood
         )
         # The checkpoint of a moment ago is of a whole epoch; what is in hand now may not be.
     else:
-        if is_first():
+        if is_main_process():
             checkpoint.save(training, epochs, seed, now=True, finished=True)
         if len(epochs) == training.last_epoch == model.max_iter and epochs[-1].validation_loss is not None:
             warn(
@@ -211,12 +215,12 @@ def _held_out(task: Task, seed: int, previous: Mapping[str, Any] | None) -> Arra
 
 
 def _coverage(fitted: FittedNetwork, task: Task, seed: int) -> Coverage | None:
-    hood = fitted.hood
-    if scipy.sparse.issparse(task.distances) or hood.n_candidates == hood.n_rows - 1:
+    neighborhood = fitted.neighborhood
+    if scipy.sparse.issparse(task.distances) or neighborhood.n_candidates == neighborhood.n_rows - 1:
         return None
-    n_sample = min(200, max(50, _PAIRS_SAMPLED // hood.n_rows))
+    n_sample = min(200, max(50, _PAIRS_SAMPLED // neighborhood.n_rows))
     options = {"distances": task.distances, "n_sample": n_sample, "random_state": seed}
-    return candidate_coverage(fitted.module, fitted.rows, hood, fitted.metric, **options)
+    return candidate_coverage(fitted.module, fitted.rows, neighborhood, fitted.metric, **options)
 
 
 def _serves(previous: Mapping[str, Any], metric: Metric, count: int) -> bool:

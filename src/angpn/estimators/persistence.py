@@ -49,8 +49,8 @@ def save_model(state: Mapping[str, Any], parameters: Mapping[str, Any], path: st
         "codes": state["_codes"],
         "validation_mask": state["validation_mask_"],
         "validation_codes": np.searchsorted(classes, state["validation_transduction_"]),
-        "candidates": fitted.hood.indices.numpy().astype(np.int32),
-        "distances": fitted.hood.distances.numpy(),
+        "candidates": fitted.neighborhood.indices.numpy().astype(np.int32),
+        "distances": fitted.neighborhood.distances.numpy(),
         "label_distributions": state["label_distributions_"],
         "loss_curve": np.array(state["loss_curve_"]),
     }
@@ -98,7 +98,7 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
     if not arrays["validation_codes"].size == held.sum() or (arrays["validation_codes"] >= len(classes)).any():
         raise ValueError("a prediction on a held-out row is not among the classes")
     rows = _features(arrays, shape)
-    hood = Neighborhood(candidates, torch.from_numpy(arrays["distances"]))
+    neighborhood = Neighborhood(candidates, torch.from_numpy(arrays["distances"]))
     state: dict[str, Any] = {
         "classes_": classes,
         "n_features_in_": shape[1],
@@ -106,7 +106,7 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
         "validation_mask_": held,
         "validation_transduction_": classes[arrays["validation_codes"]],
         "_seed": header["seed"],
-        "neighborhood_": hood,
+        "neighborhood_": neighborhood,
         "n_neighbors_": header["n_neighbors"],
         "recall_": header["recall"],
         "neighbor_seconds_": header["neighbor_seconds"],
@@ -121,11 +121,11 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
     }
     if "network" in header:
         state["module_"] = _network(header, arrays, rows.dtype)
-        state["_fitted"] = FittedNetwork(state["module_"], rows, hood, header["metric"], header["unit_rows"])
+        state["_fitted"] = FittedNetwork(state["module_"], rows, neighborhood, header["metric"], header["unit_rows"])
     else:
         parts = {name.removeprefix(_COMMITTEE): array for name, array in arrays.items() if name.startswith(_COMMITTEE)}
         state["committee_"] = _committee(header["committee"], parts)
-        state["_fitted"] = FittedCommittee(state["committee_"], rows, hood, header["metric"], distributions)
+        state["_fitted"] = FittedCommittee(state["committee_"], rows, neighborhood, header["metric"], distributions)
     if header["feature_names"] is not None:
         state["feature_names_in_"] = np.array(header["feature_names"], dtype=object)
     return state

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
 from angpn.estimators.fitted import FittedCommittee, FittedNetwork
-from angpn.neighbors.distributed import agreed, join
+from angpn.neighbors.distributed import broadcast_from_main, join
 from angpn.network.coverage import Coverage
 from angpn.utils.labels import UNLABELLED, EncodedLabels
 from angpn.utils.typing import Array
@@ -33,7 +33,7 @@ class Task(NamedTuple):
     def drawn_seed(self) -> int:
         """A seed by ``random_state``; processes that work together have the same."""
         seed = int(check_random_state(self.model.random_state).randint(2**31 - 1))
-        return agreed(seed) if join() else seed
+        return broadcast_from_main(seed) if join() else seed
 
     def row_weights(self, mask: Array | None, dtype: np.dtype[Any]) -> Array | None:  # (n,)
         """How much each row counts. Balance is that of the training labels: validation labels have no say in it."""

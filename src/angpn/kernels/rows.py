@@ -30,9 +30,9 @@ def step_rows(
     chosen,
     indices,
     distances,
-    seen,  # F
+    graph_features,  # F
     inverse,  # 1 / |f_i| where the graph sees rows of unit length, else 1
-    reach,  # at least |<f_i, f_j>| for all j, with the above
+    affinity_bound,  # at least |<f_i, f_j>| for all j, with the above
     beta,
     gamma,
     n_neighbors,
@@ -47,17 +47,17 @@ def step_rows(
 ):
     """One alternation of Algorithm 1: S by Eq. (9), by either rule, then F by Eq. (13). False if a score is not finite.
 
-    Candidates come nearest first, so as soon as one could not enter the support even with an affinity of ``reach``,
-    none after it can.
+    Candidates come nearest first, so as soon as one could not enter the support even with the largest affinity that
+    ``affinity_bound`` allows, none after it can.
     """
     m = indices.shape[1]
-    zero, one = seen.dtype.type(0), seen.dtype.type(1)
+    zero, one = graph_features.dtype.type(0), graph_features.dtype.type(1)
     k = min(n_neighbors, m)
-    score = np.empty(m, seen.dtype)
+    score = np.empty(m, graph_features.dtype)
     finite = True
     for p in range(start, stop):
         i = chosen[p]
-        row, mine, near = seen[i], indices[i], distances[i]
+        row, mine, near = graph_features[i], indices[i], distances[i]
         scale, weight = one / (2 * gamma[i]), beta * inverse[i]
         threshold = -np.inf
         if printed:
@@ -74,11 +74,11 @@ def step_rows(
                     for entry in range(k):
                         total += score[entry]
                     threshold = (total - one) / k
-                if (beta * reach[i] - near[used]) * scale < threshold:
+                if (beta * affinity_bound[i] - near[used]) * scale < threshold:
                     break
             if used + 4 <= m:  # four at once: the row is loaded once, and no sum waits for another
-                a, b = seen[mine[used]], seen[mine[used + 1]]
-                c, d = seen[mine[used + 2]], seen[mine[used + 3]]
+                a, b = graph_features[mine[used]], graph_features[mine[used + 1]]
+                c, d = graph_features[mine[used + 2]], graph_features[mine[used + 3]]
                 sum_a, sum_b, sum_c, sum_d = zero, zero, zero, zero
                 for channel in range(row.shape[0]):
                     value = row[channel]
@@ -92,7 +92,9 @@ def step_rows(
                 score[used + 3] = (weight * inverse[mine[used + 3]] * sum_d - near[used + 3]) * scale
                 used += 4
             else:
-                score[used] = (weight * inverse[mine[used]] * _dot(row, seen[mine[used]]) - near[used]) * scale
+                score[used] = (
+                    weight * inverse[mine[used]] * _dot(row, graph_features[mine[used]]) - near[used]
+                ) * scale
                 used += 1
         total, largest = zero, score[0]
         for entry in range(used):
@@ -166,7 +168,7 @@ def inverse_lengths(start, stop, features, inverse):
 
 
 @_compile
-def gather_rows(start, stop, chosen, sizes, columns, weights, keep, factor, features, out):
+def aggregate_rows(start, stop, chosen, sizes, columns, weights, keep, factor, features, out):
     """out_p += keep * f_i + factor * sum_j w_pj f_j."""
     for p in range(start, stop):
         own, mine = features[chosen[p]], out[p]
@@ -199,7 +201,7 @@ def transpose(sizes, columns, ends, sources, places):
 
 
 @_compile
-def gather_transposed_rows(start, stop, ends, sources, places, weights, by_source, factor, features, out):
+def aggregate_transposed_rows(start, stop, ends, sources, places, weights, by_source, factor, features, out):
     """out_j += factor * sum_s w_sj b_s f_s over its sources s; weights are flat, b_s = 1 if ``by_source`` is empty."""
     longest = 0
     for j in range(start, stop):
@@ -229,10 +231,10 @@ def gradient_rows(
     of_degree,
     scale,  # beta / (2 gamma_i)
     printed,
-    seen,
+    graph_features,
     inverse,
     of_affinities,  # to be filled, on the support
-    of_seen,  # to be filled in the chosen rows
+    of_graph_features,  # to be filled in the chosen rows
 ):
     """Backward through the graph, as far as it stays in the row.
 
@@ -258,8 +260,8 @@ def gradient_rows(
         for entry in range(size):
             gradient[entry] = (gradient[entry] - mean) * scale[i]
             values[entry] = gradient[entry] * inverse[mine[entry]]
-        of_seen[i, :] = 0
-        _add_rows(size, mine, values, one, seen, of_seen[i])
+        of_graph_features[i, :] = 0
+        _add_rows(size, mine, values, one, graph_features, of_graph_features[i])
 
 
 @_compile

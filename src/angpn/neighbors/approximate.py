@@ -28,7 +28,7 @@ from angpn.utils.checks import warn
 from angpn.utils.optional import require
 from angpn.utils.typing import Array
 
-Joined = Callable[[Tensor], Tensor]  # the tables of all processes side by side
+AllGatherColumns = Callable[[Tensor], Tensor]  # the tables of all processes side by side
 
 EXACT_ROWS = 20_000  # up to so many rows comparing every pair takes seconds
 EXACT_PAIRS = EXACT_ROWS**2
@@ -58,7 +58,7 @@ def has_index(n_rows: int) -> bool:
 class Found(NamedTuple):
     """Lists of candidates, and how good they are."""
 
-    hood: Neighborhood
+    neighborhood: Neighborhood
     recall: float  # share of the true nearest rows that are on the lists, on a sample
 
 
@@ -88,11 +88,11 @@ def approximate_candidates(
         on_rows(len(own))
     judged = np.sort(sample[1::2])
     found = _recall(distances[judged], _exact(rows, judged, n_candidates))
-    tell_recall(found, recall, rows.is_sparse)
+    warn_low_recall(found, recall, rows.is_sparse)
     return Found(Neighborhood(torch.from_numpy(indices), torch.from_numpy(distances)), found)
 
 
-def tell_recall(found: float, wanted: float, sparse: bool) -> None:
+def warn_low_recall(found: float, wanted: float, sparse: bool) -> None:
     """Warn where the target was missed."""
     if found < wanted - _SLACK:
         why = f", since {_WIDTH} main directions of the rows do not tell more" if sparse else ""
@@ -122,8 +122,8 @@ def approximate_fitted(
     return torch.from_numpy(indices), torch.from_numpy(distances)
 
 
-class PartSearch:
-    """What one of several processes can say of the nearest rows, for :func:`angpn.neighbors.distributed.share_out`.
+class DistributedSearch:
+    """The share of one process in :func:`angpn.neighbors.distributed.distribute_rows`.
 
     Where rows are few, each answers for a part of them, exactly. Else all have the same centres, each has the rows of
     some groups, next to each other, and who asks looks up which groups a row must be compared with. Together they find
@@ -144,32 +144,32 @@ class PartSearch:
         self._mine = np.arange(len(self._rows))
         self._index: _Index | None = None
 
-    def deal(self, rank: int, size: int, joined: Joined) -> Tensor:  # (r,)
+    def assign_rows(self, rank: int, size: int, all_gather_columns: AllGatherColumns) -> Tensor:  # (r,)
         """The rows that the process of this rank answers for, and asks about."""
         n = len(self._rows)
         bounds = [n * place // size for place in range(size + 1)]
-        self._mine, self._n_parts = np.arange(bounds[rank], bounds[rank + 1]), size
+        self._mine, self._n_processes = np.arange(bounds[rank], bounds[rank + 1]), size
         if not self._is_exact(-(-n // size)):
             generator = np.random.default_rng(self._seed)
             self._index = _Index(self._rows, generator)
             blocks = (self._mine[block] for block in _blocks(len(self._mine)))
             nearest = np.concatenate([self._index.groups(self._rows[rows], 1) for rows in blocks])
-            group_of = joined(torch.from_numpy(nearest.T.copy()))[0].numpy()  # for all rows
-            self._owner_of = self._index.dealt(group_of, size)
+            group_of = all_gather_columns(torch.from_numpy(nearest.T.copy()))[0].numpy()  # for all rows
+            self._owner_of = self._index.assign_groups(group_of, size)
             self._mine = np.flatnonzero(self._owner_of[group_of] == rank)
             self._index.add(self._mine)
-            self._index.tune(np.sort(_sample(generator, n)[::2]), self._count, self._target, joined)
+            self._index.tune(np.sort(_sample(generator, n)[::2]), self._count, self._target, all_gather_columns)
         return torch.from_numpy(self._mine)
 
     def groups(self, rows: Tensor, times: int) -> Tensor:  # (r, g), or (r, 0) where every pair is compared
         """Those to look into for these rows, so many times as many as it takes on the whole."""
         if self._index is None:
             return torch.empty(len(rows), 0, dtype=torch.int32)
-        return torch.from_numpy(self._index.groups(self._rows[rows.numpy()], times * self._index.looked_into))
+        return torch.from_numpy(self._index.groups(self._rows[rows.numpy()], times * self._index.n_probed))
 
     def owners(self, groups: Tensor) -> Tensor:  # (r, processes) bool
         """Which processes must be asked."""
-        asked = torch.zeros(len(groups), self._n_parts, dtype=torch.bool)
+        asked = torch.zeros(len(groups), self._n_processes, dtype=torch.bool)
         if self._index is None:
             return ~asked
         return asked.scatter_(1, torch.from_numpy(self._owner_of)[groups.long()], True)
@@ -305,7 +305,7 @@ class _Index:
         self._index.train(first)
         self._order = generator.permutation(n)  # in which rows enter: among equals the first are found
         self._members = np.empty(0, np.int64)
-        self.looked_into = self._n_groups  # groups, for a row
+        self.n_probed = self._n_groups  # groups, for a row
 
     def add(self, members: Array) -> None:
         """Take in the rows with these numbers, which are in order."""
@@ -316,7 +316,7 @@ class _Index:
         for block in _blocks(len(order)):
             self._index.add_with_ids(self._points(self._rows[order[block]]), order[block])
 
-    def dealt(self, group_of: Array, size: int) -> Array:  # (n_groups,) whose each group is
+    def assign_groups(self, group_of: Array, size: int) -> Array:  # (n_groups,) whose each group is
         """Groups shared out among so many, near ones together, so that a row need not be looked for in every part.
 
         All get about as many rows; ``group_of`` says which group each row is in.
@@ -330,16 +330,18 @@ class _Index:
         owners[order] = np.minimum(middles * size / len(self._rows), size - 1).astype(np.int64)
         return owners
 
-    def tune(self, sample: Array, count: int, recall: float, joined: Joined = lambda table: table) -> None:
+    def tune(
+        self, sample: Array, count: int, recall: float, all_gather_columns: AllGatherColumns = lambda table: table
+    ) -> None:
         """Look into as many groups as this recall takes, or this share of what looking into all would find.
 
-        By main directions alone even that may miss many of the nearest, and no number of groups would do. ``joined``
-        puts what several indexes find side by side.
+        By main directions alone even that may miss many of the nearest, and no number of groups would do.
+        ``all_gather_columns`` puts what several indexes find side by side.
         """
         queries = self._rows[sample]
 
         def nearest(distances: Array) -> Array:  # (r, count)
-            return np.sort(joined(torch.from_numpy(distances)).numpy(), axis=1)[:, :count]
+            return np.sort(all_gather_columns(torch.from_numpy(distances)).numpy(), axis=1)[:, :count]
 
         def found(n_groups: int) -> float:
             table = self.within(queries, self.groups(queries, n_groups), count, sample)[1]
@@ -351,7 +353,7 @@ class _Index:
         groups = 1
         while groups < self._n_groups and found(groups) < recall:
             groups = min(self._n_groups, max(groups + 1, int(1.5 * groups)))
-        self.looked_into = groups
+        self.n_probed = groups
 
     def groups(self, queries: _Rows, n_groups: int) -> Array:  # (r, g) int32
         """The groups to look into for each query, nearest first."""
@@ -376,7 +378,7 @@ class _Index:
         """As many rows as are asked for and their distances, nearest first; see :meth:`within`."""
         numbers = np.empty((len(queries), count), np.int32)
         distances = np.empty((len(queries), count), self._rows.matrix.dtype)
-        left, n_groups = np.arange(len(queries)), self.looked_into
+        left, n_groups = np.arange(len(queries)), self.n_probed
         while len(left):  # once, unless the groups looked into were too small
             some = queries[left]
             found = self.within(some, self.groups(some, n_groups), count, None if own is None else own[left])

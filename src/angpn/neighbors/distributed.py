@@ -22,14 +22,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from angpn.neighbors.locality import NEAREST, Part, locality_order
-from angpn.neighbors.neighborhood import Extend, Neighborhood
-from angpn.utils.typing import Array
+from angpn.neighbors.locality import NEAREST, locality_order
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.neighbors.partition import Halo, HaloExchange, Reordered
 
 TIMEOUT = timedelta(minutes=30)  # that a process waits for the others, which may still be searching
 _QUERIES_AT_ONCE = 2**14  # of all processes together
 
-Deal = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they return
+ParallelMap = Callable[[Sequence[Callable[[], Any]]], list[Any]]  # tasks, to what they return
 
 
 class Search(Protocol):
@@ -37,10 +37,11 @@ class Search(Protocol):
 
     dtype: torch.dtype  # of distances
 
-    def deal(self, rank: int, size: int, joined: Callable[[Tensor], Tensor]) -> Tensor:  # (r,)
+    def assign_rows(self, rank: int, size: int, all_gather_columns: Callable[[Tensor], Tensor]) -> Tensor:  # (r,)
         """The rows that the process of this rank answers for, and asks about.
 
-        What takes long and is done once is done here; ``joined`` puts the tables of all processes side by side.
+        What takes long and is done once is done here; ``all_gather_columns`` puts
+        the tables of all processes side by side.
         """
 
     def groups(self, rows: Tensor, times: int) -> Tensor:  # (r, g)
@@ -75,7 +76,7 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this process speaks and writes for all."""
     return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
 
@@ -85,17 +86,17 @@ def n_processes() -> int:
     return dist.get_world_size() if join() else 1
 
 
-def agreed(number: int) -> int:
+def broadcast_from_main(number: int) -> int:
     """The number that the first process has drawn."""
-    return int(_of_first(torch.tensor(number)))
+    return int(_broadcast(torch.tensor(number)))
 
 
-def alone(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+def serial_map(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """What these tasks return, done by this process."""
     return [task() for task in tasks]
 
 
-def dealt_out(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+def distributed_map(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """What these tasks return, each done by one process and told to all."""
     size = dist.get_world_size()
     everyone: list[Any] = [None] * size
@@ -105,175 +106,145 @@ def dealt_out(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     return [everyone[place % size][place // size] for place in range(len(tasks))]
 
 
-class Halo:
-    """The rows of others that this process needs, and those of its own that others need."""
+class DistributedHalo(Halo):
+    """The rows of other processes that this one needs, and those of its own that the others need."""
 
     def __init__(self, numbers: Tensor, bounds: Sequence[int]) -> None:
         """Of the rows with these numbers, in order; each process has the numbers from one bound to the next."""
         self.numbers, self._bounds, self._counts = numbers, bounds, _by_owner(numbers, bounds)
-        self._sent_counts = _told(self._counts)
-        self._sent = _exchanged(numbers, self._counts, self._sent_counts) - bounds[dist.get_rank()]
-        self._places: Tensor | None = None
-        self._size = len(numbers)
+        self._sent_counts = _all_to_all_counts(self._counts)
+        self._sent = _all_to_all(numbers, self._counts, self._sent_counts) - bounds[dist.get_rank()]
+        self._positions: Tensor | None = None
+        self.n_rows = len(numbers)
 
-    def part(self, places: Tensor) -> "Halo":
-        """That exchanges only the rows at these places of this one, and leaves the others zero."""
-        part = Halo(self.numbers[places], self._bounds)
-        part._places, part._size = places, self._size
-        return part
+    def subset(self, positions: Tensor) -> "DistributedHalo":
+        """Return a halo that exchanges only the rows at these positions and leaves the others zero."""
+        subset = DistributedHalo(self.numbers[positions], self._bounds)
+        subset._positions, subset.n_rows = positions, self.n_rows
+        return subset
 
-    def extend(self, features: Any) -> Any:  # (n_rows + halo, ...)
-        """Own rows, followed by those of the halo."""
+    def exchange(self, features: Any) -> Any:  # (n_rows + halo, ...), dense or a CSR array
+        """Append the halo rows, received from the processes that own them."""
         if scipy.sparse.issparse(features):
-            return self._extend_sparse(features)
+            return self._exchange_sparse(features)
         own, shape = len(features), features.shape[1:]
-        extended = features.new_empty(own + self._size, *shape)
-        received = extended[own:] if self._places is None else features.new_empty(len(self.numbers), *shape)
-        with _exchanging(features[self._sent], received, self._sent_counts, self._counts):
+        extended = features.new_empty(own + self.n_rows, *shape)
+        received = extended[own:] if self._positions is None else features.new_empty(len(self.numbers), *shape)
+        with _all_to_all_async(features[self._sent], received, self._sent_counts, self._counts):
             extended[:own] = features
-        if self._places is not None:
+        if self._positions is not None:
             extended[own:] = 0
-            extended[own + self._places] = received
+            extended[own + self._positions] = received
         return extended
 
-    def _extend_sparse(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
+    def _exchange_sparse(self, features: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         sent = features[self._sent.numpy()]
         lengths = torch.from_numpy(np.diff(sent.indptr)).long()
-        received = _exchanged(lengths, self._sent_counts, self._counts)
+        received = _all_to_all(lengths, self._sent_counts, self._counts)
         counts = [
             [int(part.sum()) for part in numbers.split(by_owner)]
             for numbers, by_owner in ((lengths, self._sent_counts), (received, self._counts))
         ]
         parts = sent.data, sent.indices.astype(np.int32, copy=False)  # of one type whatever scipy chose elsewhere
-        entries = [_exchanged(torch.from_numpy(part), *counts).numpy() for part in parts]
+        entries = [_all_to_all(torch.from_numpy(part), *counts).numpy() for part in parts]
         starts = np.concatenate([[0], received.cumsum(0).numpy()])
         halo = scipy.sparse.csr_array((*entries, starts), shape=(len(self.numbers), features.shape[1]))
         return scipy.sparse.vstack([features, halo], format="csr")
 
-    def fold(self, gradient: Tensor) -> Tensor:  # (n_rows, ...)
-        """The adjoint of :meth:`extend`: what the halo has is sent home and added there."""
-        own = len(gradient) - self._size
+    def reduce(self, gradient: Tensor) -> Tensor:  # (n_rows, ...)
+        """Send the gradients of halo rows to their owners and add them there: the adjoint of :meth:`exchange`."""
+        own = len(gradient) - self.n_rows
         received = gradient.new_empty(len(self._sent), *gradient.shape[1:])
-        sent = gradient[own:].contiguous() if self._places is None else gradient[own + self._places]
-        with _exchanging(sent, received, self._counts, self._sent_counts):
-            folded = gradient[:own].clone()
-        return folded.index_add_(0, self._sent.to(gradient.device), received)
+        sent = gradient[own:].contiguous() if self._positions is None else gradient[own + self._positions]
+        with _all_to_all_async(sent, received, self._counts, self._sent_counts):
+            reduced = gradient[:own].clone()
+        return reduced.index_add_(0, self._sent.to(gradient.device), received)
 
 
 @dataclass(frozen=True, eq=False)
-class Shard(Part):
-    """The lists of this process's rows: numbers below ``n_rows`` are its own rows, the others those of its halo."""
+class Shard(Reordered):
+    """The rows of one of several processes; in its lists, numbers from its number of rows on are those of its halo."""
 
-    bounds: Sequence[int] = field(kw_only=True)  # numbers at which the rows of each process begin, and the last end
-    halo: Halo = field(kw_only=True)
+    bounds: Sequence[int]  # numbers at which the rows of each process begin, and the last end
+    halo: DistributedHalo = field()
 
-    @property
-    def total_rows(self) -> int:
-        """Those of all processes."""
+    def total_rows(self, n_rows: int) -> int:
+        """Return the number of rows of all processes, given that of this one."""
         return self.bounds[-1]
 
     @property
-    def n_parts(self) -> int:  # type: ignore[override]
-        """Processes that share the rows."""
+    def n_processes(self) -> int:  # type: ignore[override]
+        """The number of processes that share the rows."""
         return len(self.bounds) - 1
 
-    @property
-    def n_columns(self) -> int:
-        """Own rows and halo."""
-        return len(self.rows) + len(self.halo.numbers)
+    def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, HaloExchange]:
+        """Return own rows of ``S + S^T``, and the halo exchange for products with it.
 
-    def extend(self, features: Any, asking: Array | None = None) -> Any:
-        """Own rows, followed by those of the halo."""
-        return self._halo_of(asking).extend(features)
-
-    def fold(self, gradient: Tensor, asking: Array | None = None) -> Tensor:
-        """The adjoint of :meth:`extend`."""
-        return self._halo_of(asking).fold(gradient)
-
-    def _halo_of(self, asking: Array | None) -> Halo:
-        """What the lists of these rows need; the same few ask in every epoch."""
-        if asking is None:
-            return self.halo
-        halos = self.memo.setdefault("halos", {})
-        if asking.tobytes() not in halos:
-            listed = self.indices[asking].unique().long()
-            halos[asking.tobytes()] = self.halo.part(listed[listed >= self.n_rows] - self.n_rows)
-        found: Halo = halos[asking.tobytes()]
-        return found
-
-    def forget_halos(self) -> None:
-        """All processes together, before other rows may ask: else one might know them, and another wait to be told."""
-        self.memo.pop("halos", None)
-
-    def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, Extend]:
-        """Own rows of ``S + S^T``. Which rows these speak of is known only when others have told what they chose."""
-        own, start = self.n_rows, self.bounds[dist.get_rank()]
+        It is another halo: rows that list a row of this process are known only once the others have sent them.
+        """
+        own, start = len(self.rows), self.bounds[dist.get_rank()]
         within = graph[:, :own]
-        entries = graph[:, own:].tocoo()  # of these others must hear
+        entries = graph[:, own:].tocoo()  # to be sent to the owners of their columns
         rows, columns, weights = (torch.from_numpy(part) for part in (entries.row, entries.col, entries.data))
         rows, columns = start + rows.long(), self.halo.numbers[columns.long()]
         order = columns.argsort(stable=True)  # by number, and so by owner
         counts = _by_owner(columns, self.bounds)
-        received = _told(counts)
-        back = [_exchanged(part[order], counts, received) for part in (columns, rows, weights)]
+        received = _all_to_all_counts(counts)
+        back = [_all_to_all(part[order], counts, received) for part in (columns, rows, weights)]
         rows, columns, weights = (torch.cat(pair) for pair in zip((rows, columns, weights), back, strict=True))
-        halo = Halo(columns.unique(), self.bounds)
-        places = (rows - start).numpy(), torch.searchsorted(halo.numbers, columns).numpy()
-        beyond = scipy.sparse.csr_array((weights.numpy(), places), shape=(own, len(halo.numbers)))
-        return scipy.sparse.hstack([within + within.T, beyond], format="csr"), halo.extend
+        halo = DistributedHalo(columns.unique(), self.bounds)
+        positions = (rows - start).numpy(), torch.searchsorted(halo.numbers, columns).numpy()
+        beyond = scipy.sparse.csr_array((weights.numpy(), positions), shape=(own, halo.n_rows))
+        return scipy.sparse.hstack([within + within.T, beyond], format="csr"), halo.exchange
 
-    def total(self, value: Tensor) -> Tensor:
-        """The sum over all processes."""
-        return _reduced(value, dist.ReduceOp.SUM)
+    def all_reduce_sum(self, value: Tensor) -> Tensor:
+        """Sum over all processes."""
+        return _all_reduce(value, dist.ReduceOp.SUM)
 
-    def totals(self, values: list[Tensor]) -> list[Tensor]:
-        """The sums over all processes of several of one type, in one go."""
-        found = self.total(torch.cat([value.flatten() for value in values])).split([value.numel() for value in values])
-        return [part.view_as(value) for part, value in zip(found, values, strict=True)]
+    def all_reduce_sums(self, values: list[Tensor]) -> list[Tensor]:
+        """Sum several tensors of one dtype over all processes, in one collective."""
+        flat = self.all_reduce_sum(torch.cat([value.flatten() for value in values]))
+        parts = flat.split([value.numel() for value in values])
+        return [part.view_as(value) for part, value in zip(parts, values, strict=True)]
 
-    def largest(self, value: Tensor) -> Tensor:
-        """The maximum over all processes."""
-        return _reduced(value, dist.ReduceOp.MAX)
+    def all_reduce_max(self, value: Tensor) -> Tensor:
+        """Take the maximum over all processes."""
+        return _all_reduce(value, dist.ReduceOp.MAX)
 
-    def average(self, values: Tensor) -> Tensor:
-        """The mean over the rows of all processes."""
-        return self.total(values.sum()) / self.total_rows
+    def mean(self, values: Tensor) -> Tensor:
+        """Take the mean over the rows of all processes."""
+        return self.all_reduce_sum(values.sum()) / self.bounds[-1]
 
-    def joined(self, values: Tensor) -> Tensor:
-        """The values of all processes, one after the other."""
-        return _gathered(values)
+    def all_gather(self, values: Tensor) -> Tensor:
+        """Concatenate the values of all processes."""
+        return _all_gather(values)
 
-    def gathered(self, values: Tensor) -> Tensor:  # (total_rows, ...)
-        """What all rows of all processes have, in the order of the data."""
-        found = values.new_empty(self.total_rows, *values.shape[1:])
-        found[_gathered(self.rows)] = _gathered(values)
+    def gather_in_data_order(self, values: Tensor) -> Tensor:  # (total_rows, ...)
+        """Return the values of all rows of all processes, in the order of the data."""
+        found = values.new_empty(self.bounds[-1], *values.shape[1:])
+        found[_all_gather(self.rows)] = _all_gather(values)
         return found
 
-    def whole(self) -> Neighborhood:
-        """The lists of all rows, for a model that is of use after the job."""
-        numbers = self.extend(self.rows).int()[self.indices]
-        return Neighborhood(self.gathered(numbers), self.gathered(self.distances))
 
-
-def share_out(n_rows: int, n_candidates: int, search: Search, seed: int) -> Shard:
+def distribute_rows(n_rows: int, n_candidates: int, search: Search, seed: int) -> Neighborhood:
     """Find the candidates of all rows together, and deal the rows out."""
     size, rank = dist.get_world_size(), dist.get_rank()
     if n_rows < 2 * size:
         raise ValueError(f"{size} processes need at least two rows each, got {n_rows} in all; start fewer processes")
-    rows = search.deal(rank, size, _side_by_side)
+    rows = search.assign_rows(rank, size, _all_gather_columns)
     indices, distances = _ask_all(rows, n_candidates, search, torch.Generator().manual_seed(seed))
-    listed = _gathered(indices[:, :NEAREST].contiguous())
+    listed = _all_gather(indices[:, :NEAREST].contiguous())
     nearest = torch.empty_like(listed)
-    nearest[_gathered(rows)] = listed
-    order = _of_first(locality_order(nearest) if rank == 0 else torch.empty(n_rows, dtype=torch.int64))
+    nearest[_all_gather(rows)] = listed
+    order = _broadcast(locality_order(nearest) if rank == 0 else torch.empty(n_rows, dtype=torch.int64))
     rank_of = torch.empty_like(order)
     rank_of[order] = torch.arange(n_rows)
     # The lists go from who found them to who owns their row: the process whose part it falls into by the new order.
     bounds = [n_rows * place // size for place in range(size + 1)]
     by_owner = rank_of[rows].argsort()
     sent = _by_owner(rank_of[rows], bounds)
-    received = _told(sent)
-    rows, indices, distances = (_exchanged(part[by_owner], sent, received) for part in (rows, indices, distances))
+    received = _all_to_all_counts(sent)
+    rows, indices, distances = (_all_to_all(part[by_owner], sent, received) for part in (rows, indices, distances))
     mine = rank_of[rows].argsort()
     return _with_halo(rows[mine], rank_of[indices[mine].long()], distances[mine], bounds)
 
@@ -285,7 +256,7 @@ def _ask_all(
     indices = torch.empty(len(rows), count, dtype=torch.int32)
     distances = torch.empty(len(rows), count, dtype=search.dtype)
     left, times = torch.arange(len(rows)), 1
-    while most := int(_reduced(torch.tensor(len(left)), dist.ReduceOp.MAX)):  # once, unless groups were too small
+    while most := int(_all_reduce(torch.tensor(len(left)), dist.ReduceOp.MAX)):  # once, unless groups were too small
         n_turns = -(-most * dist.get_world_size() // _QUERIES_AT_ONCE)
         for turn in range(n_turns):
             some = left[len(left) * turn // n_turns : len(left) * (turn + 1) // n_turns]
@@ -299,9 +270,9 @@ def _ask(rows: Tensor, search: Search, times: int, generator: torch.Generator) -
     groups = search.groups(rows, times)
     asked = search.owners(groups)
     questions = torch.cat([rows.int()[:, None], groups], dim=1)
-    received = _dealt([questions[places] for places in asked.T])
+    received = _all_to_all_tables([questions[places] for places in asked.T])
     answers = [search(table[:, 0].long(), table[:, 1:]) for table in received]
-    numbers, lengths = (_dealt(list(tables)) for tables in zip(*answers, strict=True))
+    numbers, lengths = (_all_to_all_tables(list(tables)) for tables in zip(*answers, strict=True))
     count, rank = numbers[0].shape[1], dist.get_rank()
     indices = torch.full((len(rows), count), -1, dtype=torch.int32)
     distances = torch.full((len(rows), count), torch.inf, dtype=search.dtype)
@@ -317,11 +288,11 @@ def _ask(rows: Tensor, search: Search, times: int, generator: torch.Generator) -
     return indices, distances
 
 
-def _with_halo(rows: Tensor, indices: Tensor, distances: Tensor, bounds: Sequence[int]) -> Shard:
+def _with_halo(rows: Tensor, indices: Tensor, distances: Tensor, bounds: Sequence[int]) -> Neighborhood:
     """Lists in numbers of the new order, in those of the shard."""
     start = bounds[dist.get_rank()]
-    halo = Halo(_others(indices, start, start + len(rows)), bounds)
-    return Shard(_numbered(indices, start, len(rows), halo), distances, rows=rows, bounds=bounds, halo=halo)
+    halo = DistributedHalo(_others(indices, start, start + len(rows)), bounds)
+    return Neighborhood(_numbered(indices, start, len(rows), halo), distances, partition=Shard(rows, bounds, halo))
 
 
 def _others(numbers: Tensor, start: int, stop: int) -> Tensor:
@@ -329,7 +300,7 @@ def _others(numbers: Tensor, start: int, stop: int) -> Tensor:
     return numbers[(numbers < start) | (numbers >= stop)].unique()
 
 
-def _numbered(numbers: Tensor, start: int, own: int, halo: Halo) -> Tensor:
+def _numbered(numbers: Tensor, start: int, own: int, halo: DistributedHalo) -> Tensor:
     """Numbers among all rows as numbers among own rows and halo."""
     found = numbers - start
     others = (found < 0) | (found >= own)  # few
@@ -359,7 +330,7 @@ def _clear_errors() -> Iterator[None]:
 
 
 @contextmanager
-def _exchanging(
+def _all_to_all_async(
     sent: Tensor, received: Tensor, sent_counts: Sequence[int], received_counts: Sequence[int]
 ) -> Iterator[None]:
     """What is done meanwhile must touch neither."""
@@ -370,49 +341,49 @@ def _exchanging(
         work.wait()
 
 
-def _exchanged(values: Tensor, sent_counts: Sequence[int], received_counts: Sequence[int]) -> Tensor:
+def _all_to_all(values: Tensor, sent_counts: Sequence[int], received_counts: Sequence[int]) -> Tensor:
     received = values.new_empty(sum(received_counts), *values.shape[1:])
-    with _exchanging(values.contiguous(), received, sent_counts, received_counts):
+    with _all_to_all_async(values.contiguous(), received, sent_counts, received_counts):
         pass
     return received
 
 
-def _of_first(values: Tensor) -> Tensor:
+def _broadcast(values: Tensor) -> Tensor:
     """What the first process has."""
     with _clear_errors():
         dist.broadcast(values, 0)
     return values
 
 
-def _told(counts: Sequence[int]) -> list[int]:
+def _all_to_all_counts(counts: Sequence[int]) -> list[int]:
     """What every process has said to this one, each having a number for each."""
     ones = [1] * len(counts)
-    return _exchanged(torch.tensor(counts), ones, ones).tolist()
+    return _all_to_all(torch.tensor(counts), ones, ones).tolist()
 
 
-def _dealt(tables: Sequence[Tensor]) -> list[Tensor]:
+def _all_to_all_tables(tables: Sequence[Tensor]) -> list[Tensor]:
     """From each process its table for this one, where every process has a table for each; their sizes may differ."""
     ones = [1] * len(tables)
-    shapes = _exchanged(torch.tensor([table.shape for table in tables]), ones, ones).tolist()
+    shapes = _all_to_all(torch.tensor([table.shape for table in tables]), ones, ones).tolist()
     received = [rows * columns for rows, columns in shapes]
-    flat = _exchanged(torch.cat([table.flatten() for table in tables]), [t.numel() for t in tables], received)
+    flat = _all_to_all(torch.cat([table.flatten() for table in tables]), [t.numel() for t in tables], received)
     return [part.view(*shape) for part, shape in zip(flat.split(received), shapes, strict=True)]
 
 
-def _side_by_side(table: Tensor) -> Tensor:
+def _all_gather_columns(table: Tensor) -> Tensor:
     """The tables of all processes, whose rows are the same."""
-    return torch.cat(_dealt([table] * dist.get_world_size()), dim=1)
+    return torch.cat(_all_to_all_tables([table] * dist.get_world_size()), dim=1)
 
 
-def _gathered(values: Tensor) -> Tensor:
+def _all_gather(values: Tensor) -> Tensor:
     """The values of all processes, one after the other."""
     size = dist.get_world_size()
-    counts = _told([len(values)] * size)
+    counts = _all_to_all_counts([len(values)] * size)
     sent = values.repeat(size, *[1] * (values.ndim - 1))
-    return _exchanged(sent, [len(values)] * size, counts)
+    return _all_to_all(sent, [len(values)] * size, counts)
 
 
-def _reduced(value: Tensor, how: Any) -> Tensor:
+def _all_reduce(value: Tensor, how: Any) -> Tensor:
     value = value.clone()
     with _clear_errors():
         dist.all_reduce(value, how)

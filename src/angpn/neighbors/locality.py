@@ -4,9 +4,6 @@ Their features then share caches, and rows can be shared out among processes tha
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -14,6 +11,7 @@ import torch
 from torch import Tensor
 
 from angpn.neighbors.neighborhood import Neighborhood, sparse_product
+from angpn.neighbors.partition import Reordered
 from angpn.utils.typing import Array
 
 NEAREST = 8  # candidates of a row that should be near it; all of them would take longer to no effect
@@ -22,55 +20,12 @@ _STEPS = 60
 _TOGETHER = 256  # rows whose order among themselves no longer matters
 
 
-@dataclass(frozen=True, eq=False)
-class Part(Neighborhood):
-    """Lists of rows that are in another order than those of the data."""
-
-    rows: Tensor = field(kw_only=True)  # (n_rows,) which rows of the data these are
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a Part means something while a model is trained only, got a request to pickle it; see whole()")
-
-    def named(self, numbers: Tensor) -> Tensor:
-        """Which rows of the data the rows with these numbers are."""
-        return self.rows[numbers]
-
-    def here(self, rows: Array) -> tuple[Array, Array]:
-        """Those of the rows of the data that are here: their numbers, and their places among the rows asked for."""
-        ordered, numbers = self._by_row
-        near = np.minimum(np.searchsorted(ordered, rows), len(ordered) - 1)
-        found = ordered[near] == rows
-        return numbers[near[found]], np.flatnonzero(found)
-
-    def taken(self, values: Tensor, rows: Array) -> Tensor:
-        """What these rows of the data have."""
-        numbers, places = self.here(rows)
-        found = values.new_zeros(len(rows), *values.shape[1:])
-        found[places] = values[numbers]
-        return self.total(found)
-
-    def gathered(self, values: Tensor) -> Tensor:  # (total_rows, ...)
-        """What all rows have, in the order of the data."""
-        found = torch.empty_like(values)
-        found[self.rows] = values
-        return found
-
-    def whole(self) -> Neighborhood:
-        """The lists in the order of the data."""
-        return Neighborhood(self.gathered(self.rows.int()[self.indices]), self.gathered(self.distances))
-
-    @cached_property
-    def _by_row(self) -> tuple[Array, Array]:
-        numbers = np.argsort(self.rows.numpy())
-        return self.rows.numpy()[numbers], numbers
-
-
-def in_local_order(hood: Neighborhood) -> Part:
+def in_local_order(neighborhood: Neighborhood) -> Neighborhood:
     """The same lists, the rows in an order in which neighbours are near each other."""
-    order = locality_order(hood.indices[:, :NEAREST])
+    order = locality_order(neighborhood.indices[:, :NEAREST])
     number = torch.empty(len(order), dtype=torch.int32)
     number[order] = torch.arange(len(order), dtype=torch.int32)
-    return Part(number[hood.indices[order]], hood.distances[order], rows=order)
+    return Neighborhood(number[neighborhood.indices[order]], neighborhood.distances[order], partition=Reordered(order))
 
 
 def locality_order(nearest: Tensor) -> Tensor:  # (n,)

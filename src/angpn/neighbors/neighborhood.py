@@ -10,92 +10,29 @@ row is a candidate; it is also the oracle for the lists, since lists can be writ
 """
 
 import warnings
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
 
+from angpn.neighbors.partition import ALL_ROWS, Halo, Partition
 from angpn.utils.checks import as_float_tensor, check_distances
 from angpn.utils.typing import Array
-
-Extend = Callable[[Any], Any]  # of features, dense or a CSR array
 
 _ROWS_CHECKED = 2**16  # at once, so that a check takes little memory beside the lists
 
 
-class OneProcess:
-    """What differs where rows are in another order or shared out among processes; here nothing does.
-
-    See :class:`angpn.neighbors.locality.Part` and :class:`angpn.neighbors.distributed.Shard`.
-    """
-
-    n_parts = 1  # processes that share the rows
-
-    def extend(self, features: Any, asking: Array | None = None) -> Any:
-        """All rows, dense or sparse, that lists speak of: these.
-
-        Others may be zero that the lists of rows ``asking`` do not speak of.
-        """
-        return features
-
-    def fold(self, gradient: Tensor, asking: Array | None = None) -> Tensor:
-        """The adjoint of :meth:`extend`."""
-        return gradient
-
-    def with_transpose(self, graph: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, "Extend"]:
-        """``S + S^T``, and what extends features for a product with it."""
-        return scipy.sparse.csr_array(graph + graph.T), self.extend
-
-    def total(self, value: Tensor) -> Tensor:
-        """The sum over all processes."""
-        return value
-
-    def totals(self, values: list[Tensor]) -> list[Tensor]:
-        """The sums over all processes of several of one type, in one go."""
-        return values
-
-    def largest(self, value: Tensor) -> Tensor:
-        """The maximum over all processes."""
-        return value
-
-    def average(self, values: Tensor) -> Tensor:
-        """The mean over the rows of all processes."""
-        return values.mean()
-
-    def joined(self, values: Tensor) -> Tensor:
-        """The values of all processes, one after the other."""
-        return values
-
-    def named(self, numbers: Tensor) -> Tensor:
-        """Which rows of the data the rows with these numbers are."""
-        return numbers
-
-    def here(self, rows: Array) -> tuple[Array, Array]:
-        """Those of the rows of the data that are here: their numbers, and their places among the rows asked for."""
-        return rows, np.arange(len(rows))
-
-    def taken(self, values: Tensor, rows: Array) -> Tensor:
-        """What these rows of the data have."""
-        return values[rows]
-
-    def gathered(self, values: Tensor) -> Tensor:
-        """What all rows have, in the order of the data."""
-        return values
-
-
-ALL_ROWS = OneProcess()
-
-
 @dataclass(frozen=True, eq=False)
-class DenseNeighborhood(OneProcess):
+class DenseNeighborhood:
     """Every other row is a candidate, except where the distance is infinite."""
 
     distances: Tensor  # (n, n), infinite on the diagonal
+    partition: ClassVar[Partition] = ALL_ROWS
 
     @classmethod
     def from_matrix(cls, distances: Any) -> "DenseNeighborhood":
@@ -145,17 +82,23 @@ class DenseNeighborhood(OneProcess):
 
 
 @dataclass(frozen=True, eq=False)
-class Neighborhood(OneProcess):
+class Neighborhood:
     """Each row's list of candidates. A row is not on its own list, and no row is listed twice."""
 
     indices: Tensor  # (n, m) int32, whatever integers it was made from: half the memory
     distances: Tensor  # (n, m), nearest first
+    partition: Partition = field(default=ALL_ROWS, kw_only=True)
 
     def __post_init__(self) -> None:
         _check_lists(self.indices, self.distances, self.n_columns)
         object.__setattr__(self, "indices", self.indices.int())
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.partition is not ALL_ROWS:
+            raise TypeError(
+                f"the lists of a {type(self.partition).__name__} partition are of use while a model is trained only, "
+                "got a request to pickle them; pickle those of in_data_order()"
+            )
         return Neighborhood, (self.indices, self.distances)  # what was worked out from the lists is left behind
 
     @property
@@ -166,12 +109,12 @@ class Neighborhood(OneProcess):
     @property
     def total_rows(self) -> int:
         """How many rows the data have."""
-        return self.n_rows
+        return self.partition.total_rows(self.n_rows)
 
     @property
     def n_columns(self) -> int:
-        """Of how many rows the lists speak."""
-        return len(self.indices)
+        """How many rows the lists may name: own rows, then those of the halo."""
+        return self.n_rows + self.partition.halo.n_rows
 
     @property
     def n_candidates(self) -> int:
@@ -185,15 +128,15 @@ class Neighborhood(OneProcess):
 
     def affinities(self, features: Tensor) -> Tensor:
         """``<f_i, f_j>`` for each candidate j of row i, (n, m)."""
-        return _Product.apply(self, features, _Extend.apply(self, features))
+        return _Product.apply(self, features, _HaloExchange.apply(self, features))
 
     def aggregate(self, weights: Tensor, features: Tensor) -> Tensor:
         """``S H``, (n, d)."""
-        return _Aggregate.apply(self, weights, _Extend.apply(self, features))
+        return _Aggregate.apply(self, weights, _HaloExchange.apply(self, features))
 
     def aggregate_transposed(self, weights: Tensor, features: Tensor) -> Tensor:
         """``S^T H``, (n, d)."""
-        return _Fold.apply(self, _AggregateTransposed.apply(self, weights, features))
+        return _HaloReduce.apply(self, _AggregateTransposed.apply(self, weights, features))
 
     def to_matrix(self, weights: Tensor) -> Tensor:
         """S as an (n, n) matrix."""
@@ -220,9 +163,42 @@ class Neighborhood(OneProcess):
             return self  # with all that was worked out from it
         return replace(self, indices=self.indices.to(distances.device), distances=distances)
 
-    def whole(self) -> "Neighborhood":
-        """The lists in the order of the data: these."""
-        return self
+    def in_data_order(self) -> "Neighborhood":
+        """The lists of all rows of all processes, in the order of the data."""
+        if self.partition is ALL_ROWS:
+            return self
+        listed = self.halo_exchange(self.partition.global_ids(torch.arange(self.n_rows))).int()[self.indices]
+        return Neighborhood(*(self.partition.gather_in_data_order(part) for part in (listed, self.distances)))
+
+    def halo_exchange(self, features: Any, queried_rows: Array | None = None) -> Any:  # (n_columns, ...)
+        """Append the halo rows, to dense features or a CSR array.
+
+        With ``queried_rows`` only those are exchanged that the lists of these rows name, and the others are zero.
+        """
+        return self._halo(queried_rows).exchange(features)
+
+    def halo_reduce(self, gradient: Tensor, queried_rows: Array | None = None) -> Tensor:  # (n_rows, ...)
+        """The adjoint of :meth:`halo_exchange`: add the gradients of halo rows to those of their owners' rows."""
+        return self._halo(queried_rows).reduce(gradient)
+
+    def forget_halos(self) -> None:
+        """Drop the halos of queried rows, in all processes together.
+
+        Making one is a collective, so that none may know a halo that another has yet to make.
+        """
+        self.memo.pop("halos", None)
+
+    def _halo(self, queried_rows: Array | None) -> Halo:
+        """The halo of the lists of these rows; made once, since the same rows are queried in every epoch."""
+        if queried_rows is None or self.partition.n_processes == 1:
+            return self.partition.halo
+        halos = self.memo.setdefault("halos", {})
+        key = queried_rows.tobytes()
+        if key not in halos:
+            listed = self.indices[queried_rows].unique().long()
+            halos[key] = self.partition.halo.subset(listed[listed >= self.n_rows] - self.n_rows)
+        found: Halo = halos[key]
+        return found
 
     @cached_property
     def memo(self) -> dict[Hashable, Any]:
@@ -310,13 +286,15 @@ class _Product(torch.autograd.Function):
     """out[i, l] = <a_i, b_j> with j the l-th candidate of i."""
 
     @staticmethod
-    def forward(ctx: Any, hood: Neighborhood, a: Tensor, b: Tensor) -> Tensor:
-        ctx.hood = hood
+    def forward(ctx: Any, neighborhood: Neighborhood, a: Tensor, b: Tensor) -> Tensor:
+        ctx.neighborhood = neighborhood
         ctx.save_for_backward(a, b)
         # In blocks, so that the gathered (rows, m, d) copy stays small enough for the cache.
-        rows = max(1, 2**18 // (hood.indices.shape[1] * max(1, b.shape[1])))
-        out = b.new_empty(hood.indices.shape)  # one piece: small results between the copies would fragment the heap
-        for index, block, part in zip(hood.indices.split(rows), a.split(rows), out.split(rows), strict=True):
+        rows = max(1, 2**18 // (neighborhood.indices.shape[1] * max(1, b.shape[1])))
+        out = b.new_empty(
+            neighborhood.indices.shape
+        )  # one piece: small results between the copies would fragment the heap
+        for index, block, part in zip(neighborhood.indices.split(rows), a.split(rows), out.split(rows), strict=True):
             torch.bmm(b[index], block.unsqueeze(2), out=part.unsqueeze(2))
         return out
 
@@ -325,8 +303,8 @@ class _Product(torch.autograd.Function):
         a, b = ctx.saved_tensors
         return (
             None,
-            _Aggregate.apply(ctx.hood, grad, b) if ctx.needs_input_grad[1] else None,
-            _AggregateTransposed.apply(ctx.hood, grad, a) if ctx.needs_input_grad[2] else None,
+            _Aggregate.apply(ctx.neighborhood, grad, b) if ctx.needs_input_grad[1] else None,
+            _AggregateTransposed.apply(ctx.neighborhood, grad, a) if ctx.needs_input_grad[2] else None,
         )
 
 
@@ -334,18 +312,24 @@ class _Aggregate(torch.autograd.Function):
     """out_i = sum_l w[i, l] h_j with j the l-th candidate of i."""
 
     @staticmethod
-    def forward(ctx: Any, hood: Neighborhood, weights: Tensor, features: Tensor) -> Tensor:
-        ctx.hood = hood
+    def forward(ctx: Any, neighborhood: Neighborhood, weights: Tensor, features: Tensor) -> Tensor:
+        ctx.neighborhood = neighborhood
         ctx.save_for_backward(weights, features)
-        return sparse_product(hood._row_starts, hood.indices.flatten(), weights.flatten(), hood.n_columns, features)
+        return sparse_product(
+            neighborhood._row_starts,
+            neighborhood.indices.flatten(),
+            weights.flatten(),
+            neighborhood.n_columns,
+            features,
+        )
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, features = ctx.saved_tensors
         return (
             None,
-            _Product.apply(ctx.hood, grad, features) if ctx.needs_input_grad[1] else None,
-            _AggregateTransposed.apply(ctx.hood, weights, grad) if ctx.needs_input_grad[2] else None,
+            _Product.apply(ctx.neighborhood, grad, features) if ctx.needs_input_grad[1] else None,
+            _AggregateTransposed.apply(ctx.neighborhood, weights, grad) if ctx.needs_input_grad[2] else None,
         )
 
 
@@ -353,42 +337,42 @@ class _AggregateTransposed(torch.autograd.Function):
     """out_j = sum of w[i, l] h_i over all i that list j, l being where."""
 
     @staticmethod
-    def forward(ctx: Any, hood: Neighborhood, weights: Tensor, features: Tensor) -> Tensor:
-        ctx.hood = hood
+    def forward(ctx: Any, neighborhood: Neighborhood, weights: Tensor, features: Tensor) -> Tensor:
+        ctx.neighborhood = neighborhood
         ctx.save_for_backward(weights, features)
-        starts, rows, position = hood._transpose
-        return sparse_product(starts, rows, weights.flatten()[position], hood.n_rows, features)
+        starts, rows, position = neighborhood._transpose
+        return sparse_product(starts, rows, weights.flatten()[position], neighborhood.n_rows, features)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weights, features = ctx.saved_tensors
         return (
             None,
-            _Product.apply(ctx.hood, features, grad) if ctx.needs_input_grad[1] else None,
-            _Aggregate.apply(ctx.hood, weights, grad) if ctx.needs_input_grad[2] else None,
+            _Product.apply(ctx.neighborhood, features, grad) if ctx.needs_input_grad[1] else None,
+            _Aggregate.apply(ctx.neighborhood, weights, grad) if ctx.needs_input_grad[2] else None,
         )
 
 
-class _Extend(torch.autograd.Function):
+class _HaloExchange(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hood: Neighborhood, features: Tensor) -> Tensor:
-        ctx.hood = hood
-        return hood.extend(features)
+    def forward(ctx: Any, neighborhood: Neighborhood, features: Tensor) -> Tensor:
+        ctx.neighborhood = neighborhood
+        return neighborhood.halo_exchange(features)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        return None, _Fold.apply(ctx.hood, grad)
+        return None, _HaloReduce.apply(ctx.neighborhood, grad)
 
 
-class _Fold(torch.autograd.Function):
+class _HaloReduce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, hood: Neighborhood, gradient: Tensor) -> Tensor:
-        ctx.hood = hood
-        return hood.fold(gradient)
+    def forward(ctx: Any, neighborhood: Neighborhood, gradient: Tensor) -> Tensor:
+        ctx.neighborhood = neighborhood
+        return neighborhood.halo_reduce(gradient)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        return None, _Extend.apply(ctx.hood, grad)
+        return None, _HaloExchange.apply(ctx.neighborhood, grad)
 
 
 def sparse_product(starts: Tensor, columns: Tensor, values: Tensor, n_columns: int, features: Tensor) -> Tensor:

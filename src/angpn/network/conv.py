@@ -100,11 +100,11 @@ class ANGPNConv(nn.Module):
         if sparse is not None:
             factors = propagate_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
             return factors if rows is None else factors[rows]
-        features, hood, backend = self._checked(features, distances)
+        features, neighborhood, backend = self._checked(features, distances)
         if backend == "kernel":
-            assert isinstance(hood, Neighborhood)
-            return algorithm1_fused(hood, features, rows, **self._options)
-        propagated = algorithm1(hood, features, **self._options)[0]
+            assert isinstance(neighborhood, Neighborhood)
+            return algorithm1_fused(neighborhood, features, rows, **self._options)
+        propagated = algorithm1(neighborhood, features, **self._options)[0]
         return propagated if rows is None else propagated[rows]
 
     def after_steps(
@@ -130,17 +130,17 @@ class ANGPNConv(nn.Module):
         sparse = as_sparse_rows(features, self.weight.dtype)
         if sparse is not None:
             return graph_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
-        features, hood, _ = self._checked(features, distances)
-        return algorithm1(hood, features, **self._options)[1]
+        features, neighborhood, _ = self._checked(features, distances)
+        return algorithm1(neighborhood, features, **self._options)[1]
 
-    def graph_matrix(self, features: Tensor, hood: Neighborhood) -> scipy.sparse.csr_array:
+    def graph_matrix(self, features: Tensor, neighborhood: Neighborhood) -> scipy.sparse.csr_array:
         """The same S as a sparse matrix without its zeros, compiled where that is possible."""
         if as_sparse_rows(features, self.weight.dtype) is None:
-            features, checked, backend = self._checked(features, hood)
+            features, checked, backend = self._checked(features, neighborhood)
             if backend == "kernel":
                 assert isinstance(checked, Neighborhood)
                 return graph_fused(checked, features, **self._options)
-        return hood.to_csr(self.graph(features, hood))
+        return neighborhood.to_csr(self.graph(features, neighborhood))
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -151,26 +151,26 @@ class ANGPNConv(nn.Module):
         self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood
     ) -> tuple[Tensor, Neighborhood | DenseNeighborhood, Backend]:
         """The input as the backend takes it, and which backend that is."""
-        hood = as_neighborhood(distances)
+        neighborhood = as_neighborhood(distances)
         features = as_float_tensor(features, "features").to(self.weight.dtype)
-        self._check_shape(features.shape, hood)
-        if isinstance(hood, DenseNeighborhood):
+        self._check_shape(features.shape, neighborhood)
+        if isinstance(neighborhood, DenseNeighborhood):
             if self.backend in ("kernel", "torch"):
                 raise ValueError(
                     f"backend={self.backend!r} works on candidate lists, got an (n, n) matrix of distances; "
                     "make lists with nearest_candidates, or use backend='auto' or 'dense'"
                 )
-            return features, hood, "dense"
+            return features, neighborhood, "dense"
         if self.backend == "dense":
-            return features, hood.to_dense(), "dense"
+            return features, neighborhood.to_dense(), "dense"
         if self.backend == "auto":
             compiled = features.device.type == "cpu" and features.dtype in (torch.float32, torch.float64)
-            return features, hood, "kernel" if compiled else "torch"
+            return features, neighborhood, "kernel" if compiled else "torch"
         if self.backend == "kernel" and features.device.type != "cpu":
             raise ValueError(
                 f"backend='kernel' runs on the CPU, got features on {features.device}; use backend='torch'"
             )
-        return features, hood, self.backend
+        return features, neighborhood, self.backend
 
     def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """Eq. (12)."""
@@ -188,14 +188,14 @@ class ANGPNConv(nn.Module):
         self._check_shape(features.shape, distances)
         return distances
 
-    def _check_shape(self, shape: Sequence[int], hood: Neighborhood | DenseNeighborhood) -> None:
+    def _check_shape(self, shape: Sequence[int], neighborhood: Neighborhood | DenseNeighborhood) -> None:
         if shape[1] != self.in_channels:
             raise ValueError(
                 f"features must have in_channels={self.in_channels} columns, got {shape[1]}; "
                 "make the layer as wide as its input"
             )
-        check_same_rows(shape[0], hood.n_rows, "features", "distances")
-        check_candidates(hood, n_neighbors=self.n_neighbors, gamma=self.gamma, rule=self.rule)
+        check_same_rows(shape[0], neighborhood.n_rows, "features", "distances")
+        check_candidates(neighborhood, n_neighbors=self.n_neighbors, gamma=self.gamma, rule=self.rule)
 
     def transform(self, propagated: Tensor | PropagatedSparse) -> Tensor:
         """What Eq. (12) does with P(D, H): the linear map and the activation."""

@@ -28,7 +28,7 @@ class Coverage(NamedTuple):
 def candidate_coverage(
     network: ANGPN,
     features: Any,  # (n, d), dense or sparse, as the network was trained on
-    hood: Neighborhood,
+    neighborhood: Neighborhood,
     metric: Metric = "chord",
     *,
     distances: Any = None,  # (n, n), if the metric is "precomputed"
@@ -42,7 +42,7 @@ def candidate_coverage(
     says so if they are more than one in a hundred: more candidates are the remedy.
     """
     generator = torch.Generator().manual_seed(int(random_state))
-    sample = torch.randperm(hood.n_rows, generator=generator)[: min(n_sample, hood.n_rows)]
+    sample = torch.randperm(neighborhood.n_rows, generator=generator)[: min(n_sample, neighborhood.n_rows)]
     if network.perceptron.weight.device.type != "cpu":
         network = copy.deepcopy(network).cpu()
     dtype = network.perceptron.weight.dtype
@@ -55,16 +55,16 @@ def candidate_coverage(
         inputs = as_float_tensor(features, "features").to(dtype)
     outside = []
     with torch.no_grad():
-        logits = network(inputs, hood)
+        logits = network(inputs, neighborhood)
         moved: Tensor | float = 0.0  # what the layers before have changed in the sampled rows
         for conv in network.convs:
             assert isinstance(conv, ANGPNConv)
-            full = _full_rows(conv, inputs, hood, sample, to_all)
-            inside = full.gather(1, hood.indices[sample].long()).sum(dim=1) / full.sum(dim=1)
+            full = _full_rows(conv, inputs, neighborhood, sample, to_all)
+            inside = full.gather(1, neighborhood.indices[sample].long()).sum(dim=1) / full.sum(dim=1)
             outside.append((1 - inside).clamp(min=0))
-            restricted = torch.from_numpy(conv.graph_matrix(inputs, hood)[sample.numpy()].toarray())
+            restricted = torch.from_numpy(conv.graph_matrix(inputs, neighborhood)[sample.numpy()].toarray())
             received = _share(conv) * _times(full - restricted, inputs)
-            propagated = conv.propagate(inputs, hood)
+            propagated = conv.propagate(inputs, neighborhood)
             mapped = propagated[sample] @ conv.weight + (received + (1 - conv.alpha) * moved) @ conv.weight
             hidden = conv.transform(propagated)
             moved = (mapped if conv.activation is None else conv.activation(mapped)) - hidden[sample]
@@ -77,8 +77,8 @@ def candidate_coverage(
         warn(
             f"{found.n_changed} of {found.n_sampled} sampled rows would be labelled otherwise with every row as a "
             f"candidate ({found.input_mass_outside:.1%} of the first graph and {found.hidden_mass_outside:.1%} of the "
-            f"last lie outside the {hood.n_candidates} candidates); raise n_candidates, and if columns differ in "
-            "scale, standardise them"
+            f"last lie outside the {neighborhood.n_candidates} candidates); raise n_candidates, and if columns differ "
+            "in scale, standardise them"
         )
     return found
 
@@ -93,15 +93,17 @@ def _share(conv: ANGPNConv) -> float:
     return conv.alpha if conv.direction == "directed" else conv.alpha / 2
 
 
-def _full_rows(conv: ANGPNConv, inputs: Any, hood: Neighborhood, sample: Tensor, distances: Tensor) -> Tensor:  # (r, n)
+def _full_rows(
+    conv: ANGPNConv, inputs: Any, neighborhood: Neighborhood, sample: Tensor, distances: Tensor
+) -> Tensor:  # (r, n)
     """The last S of Algorithm 1 in the sampled rows, with every other row as a candidate."""
-    gamma = resolve_gamma(hood.distances.to(distances.dtype), conv.n_neighbors, conv.gamma)
-    seen = conv.after_steps(None if conv.num_steps is None else conv.num_steps - 1, inputs, hood)
-    if isinstance(seen, Tensor):
-        seen = unit_rows(seen) if conv.normalize else seen
-        affinities = seen[sample] @ seen.T
+    gamma = resolve_gamma(neighborhood.distances.to(distances.dtype), conv.n_neighbors, conv.gamma)
+    graph_features = conv.after_steps(None if conv.num_steps is None else conv.num_steps - 1, inputs, neighborhood)
+    if isinstance(graph_features, Tensor):
+        graph_features = unit_rows(graph_features) if conv.normalize else graph_features
+        affinities = graph_features[sample] @ graph_features.T
     else:
-        affinities = torch.from_numpy((seen[sample.numpy()] @ seen.T).toarray())
+        affinities = torch.from_numpy((graph_features[sample.numpy()] @ graph_features.T).toarray())
     return neighbor_weights(
         distances,
         affinities if conv.beta > 0 else None,

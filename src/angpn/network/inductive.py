@@ -21,11 +21,11 @@ from angpn.network.model import ANGPN
 _BLOCK_NUMBERS = 2**23  # gathered at once
 
 
-def embed_unseen(
+def embed_new(
     network: ANGPN,
     features: Any,  # (n, d) the fitted rows, dense or sparse
-    hood: Neighborhood,  # of the fitted rows
-    unseen: Any,  # (r, d) alike
+    neighborhood: Neighborhood,  # of the fitted rows
+    new: Any,  # (r, d) alike
     indices: Tensor,  # (r, m) the fitted rows nearest to each
     distances: Tensor,  # (r, m) nearest first
     *,
@@ -38,44 +38,46 @@ def embed_unseen(
 
     With direction "symmetric" or "normalized" the fitted rows are taken to choose a new row as much as it chooses them.
     """
-    same, twin = twins(features, unseen, indices, distances, match_empty)
-    fitted, hidden = features, unseen
+    same, original = find_duplicates(features, new, indices, distances, match_empty)
+    fitted, hidden = features, new
     with torch.no_grad():
         for conv in network.convs:
             assert isinstance(conv, ANGPNConv)
-            attached = _Attached(conv, fitted, hood)
-            width = hood.n_rows if scipy.sparse.issparse(fitted) else fitted.shape[1] * indices.shape[1]
+            attached = _Attached(conv, fitted, neighborhood)
+            width = neighborhood.n_rows if scipy.sparse.issparse(fitted) else fitted.shape[1] * indices.shape[1]
             size = max(1, _BLOCK_NUMBERS // width)
             starts = range(0, hidden.shape[0], size)
             blocks = [slice(start, start + size) for start in starts]
             mapped = [attached.transform(hidden[rows], indices[rows], distances[rows]) for rows in blocks]
-            fitted = conv(fitted, hood)
+            fitted = conv(fitted, neighborhood)
             hidden = torch.cat([*mapped, fitted[:0]])
-        hidden[same] = fitted[twin[same]]
+        hidden[same] = fitted[original[same]]
     return hidden
 
 
-def twins(features: Any, unseen: Any, indices: Tensor, distances: Tensor, match_empty: bool) -> tuple[Tensor, Tensor]:
+def find_duplicates(
+    features: Any, new: Any, indices: Tensor, distances: Tensor, match_empty: bool
+) -> tuple[Tensor, Tensor]:
     """Which new rows equal a fitted one, and which that is."""
     same = torch.zeros(len(indices), dtype=torch.bool, device=indices.device)
-    twin = indices[:, 0].clone()
+    original = indices[:, 0].clone()
     for place in range(indices.shape[1]):
         rows = ((distances[:, place] == 0) & ~same).nonzero().squeeze(1)
         if not len(rows):
             break
-        found = rows[_equal(features, indices[rows, place], unseen, rows)]
-        same[found], twin[found] = True, indices[found, place]
+        found = rows[_equal(features, indices[rows, place], new, rows)]
+        same[found], original[found] = True, indices[found, place]
     empty = _empty(features).nonzero().squeeze(1) if match_empty else indices[:0, 0]
     if len(empty):
-        alike = _empty(unseen).to(same.device) & ~same
-        same, twin = same | alike, torch.where(alike, empty[0].to(twin.device), twin)
-    return same, twin
+        alike = _empty(new).to(same.device) & ~same
+        same, original = same | alike, torch.where(alike, empty[0].to(original.device), original)
+    return same, original
 
 
-def _equal(features: Any, fitted_rows: Tensor, unseen: Any, rows: Tensor) -> Tensor:  # (r,) bool
+def _equal(features: Any, fitted_rows: Tensor, new: Any, rows: Tensor) -> Tensor:  # (r,) bool
     if isinstance(features, Tensor):
-        return (features[fitted_rows] == unseen[rows]).all(dim=1)
-    difference = abs(features[fitted_rows.numpy()] - unseen[rows.numpy()]).sum(axis=1)
+        return (features[fitted_rows] == new[rows]).all(dim=1)
+    difference = abs(features[fitted_rows.numpy()] - new[rows.numpy()]).sum(axis=1)
     return torch.from_numpy(np.asarray(difference == 0).ravel())
 
 
@@ -88,16 +90,17 @@ def _empty(rows: Any) -> Tensor:  # (n,) bool
 class _Attached:
     """One layer for new rows: what it needs of the fitted rows is worked out once."""
 
-    def __init__(self, conv: ANGPNConv, inputs: Any, hood: Neighborhood) -> None:
-        self.conv, self.inputs, self.fitted_distances = conv, inputs, hood.distances
+    def __init__(self, conv: ANGPNConv, inputs: Any, neighborhood: Neighborhood) -> None:
+        self.conv, self.inputs, self.fitted_distances = conv, inputs, neighborhood.distances
         # Until it settles (None), a fitted row shows in every step what it ends with.
         steps = [None] if conv.num_steps is None else list(range(1 if conv.beta == 0 else conv.num_steps))
-        self.seen = [conv.after_steps(step, inputs, hood) for step in steps]
+        self.graph_features = [conv.after_steps(step, inputs, neighborhood) for step in steps]
         self.rounds = 100 if conv.num_steps is None and conv.beta > 0 else len(steps)
         self.scales: list[Tensor | None] = [None] * len(steps)
         if conv.direction == "normalized":
             self.scales = [
-                _degree_scale(conv.with_steps(None if step is None else step + 1), inputs, hood) for step in steps
+                _degree_scale(conv.with_steps(None if step is None else step + 1), inputs, neighborhood)
+                for step in steps
             ]
 
     def transform(self, hidden: Any, indices: Tensor, distances: Tensor) -> Tensor:  # (b, out_channels)
@@ -107,10 +110,10 @@ class _Attached:
         gamma = resolve_gamma(distances, conv.n_neighbors, conv.gamma, self.fitted_distances.to(distances))
         own, propagated = hidden, hidden
         for number in range(self.rounds):
-            step = min(number, len(self.seen) - 1)
+            step = min(number, len(self.graph_features) - 1)
             affinities = None
             if conv.beta > 0:
-                affinities = _affinities(propagated, self.seen[step], indices, conv.normalize)
+                affinities = _affinities(propagated, self.graph_features[step], indices, conv.normalize)
             weights = neighbor_weights(
                 distances, affinities, n_neighbors=conv.n_neighbors, beta=conv.beta, gamma=gamma, rule=conv.rule
             )
@@ -134,10 +137,12 @@ class _Attached:
         return scipy.sparse.csr_array(parts, shape=(rows, self.inputs.shape[0])) @ self.inputs
 
 
-def _degree_scale(conv: ANGPNConv, inputs: Any, hood: Neighborhood) -> Tensor:  # (n,)
+def _degree_scale(conv: ANGPNConv, inputs: Any, neighborhood: Neighborhood) -> Tensor:  # (n,)
     """degree^-1/2 of the fitted rows in S + S^T."""
-    graph = conv.graph_matrix(inputs, hood)
-    degree = torch.from_numpy(graph.sum(axis=1) + graph.sum(axis=0)).to(hood.distances.device, conv.weight.dtype)
+    graph = conv.graph_matrix(inputs, neighborhood)
+    degree = torch.from_numpy(graph.sum(axis=1) + graph.sum(axis=0)).to(
+        neighborhood.distances.device, conv.weight.dtype
+    )
     return torch.where(degree > 0, degree, 1).rsqrt()
 
 

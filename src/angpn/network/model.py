@@ -77,8 +77,8 @@ class ANGPN(nn.Module):
 
     def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The logits H^(K), (n, out_channels)."""
-        hood = as_neighborhood(distances)
-        return self.classify(self.propagate_input(features, hood), hood)
+        neighborhood = as_neighborhood(distances)
+        return self.classify(self.propagate_input(features, neighborhood), neighborhood)
 
     def propagate_input(
         self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood
@@ -101,8 +101,8 @@ class ANGPN(nn.Module):
 
     def embed(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """The last hidden layer H^(K-1)."""
-        hood = as_neighborhood(distances)
-        return self._hidden(self.propagate_input(features, hood), hood)[-1]
+        neighborhood = as_neighborhood(distances)
+        return self._hidden(self.propagate_input(features, neighborhood), neighborhood)[-1]
 
     def probabilities(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """Z of Eq. (14)."""
@@ -110,19 +110,19 @@ class ANGPN(nn.Module):
 
     def graphs(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> list[Tensor]:
         """The S that each layer ended with, as weights on the candidates (n, m)."""
-        hood = as_neighborhood(distances)
-        inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
-        return [conv.graph(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
+        neighborhood = as_neighborhood(distances)
+        inputs = [features, *self._hidden(self.propagate_input(features, neighborhood), neighborhood)[:-1]]
+        return [conv.graph(h, neighborhood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
 
-    def graph_matrices(self, features: Tensor, hood: Neighborhood) -> list[scipy.sparse.csr_array]:
+    def graph_matrices(self, features: Tensor, neighborhood: Neighborhood) -> list[scipy.sparse.csr_array]:
         """The same as sparse matrices without their zeros."""
-        inputs = [features, *self._hidden(self.propagate_input(features, hood), hood)[:-1]]
-        return [conv.graph_matrix(h, hood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
+        inputs = [features, *self._hidden(self.propagate_input(features, neighborhood), neighborhood)[:-1]]
+        return [conv.graph_matrix(h, neighborhood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
 
     def _hidden(
         self,
         propagated: Tensor | PropagatedSparse,
-        hood: Neighborhood | DenseNeighborhood,
+        neighborhood: Neighborhood | DenseNeighborhood,
         rows: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> list[Tensor]:
@@ -133,7 +133,7 @@ class ANGPN(nn.Module):
             assert isinstance(conv, ANGPNConv)
             wanted = rows if depth == last else None
             if depth > 0:
-                propagated = conv.propagate(hidden[-1], hood, wanted)
+                propagated = conv.propagate(hidden[-1], neighborhood, wanted)
             elif wanted is not None:
                 propagated = propagated[wanted]
             hidden.append(self._dropped(conv.transform(propagated), generator))

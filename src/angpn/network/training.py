@@ -9,9 +9,9 @@ from torch import Tensor
 
 from angpn.anfp.sparse import PropagatedSparse
 from angpn.kernels.threads import threads_for
-from angpn.neighbors.distributed import Shard
-from angpn.neighbors.locality import Part, in_local_order
+from angpn.neighbors.locality import in_local_order
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
+from angpn.neighbors.partition import ALL_ROWS
 from angpn.network.model import ANGPN
 from angpn.utils.checks import as_float_tensor, as_sparse_rows, as_tensor, check_finite, check_same_rows, warn
 from angpn.utils.labels import UNLABELLED
@@ -89,8 +89,8 @@ def train(
         check_finite(features, "features")
     else:
         features = sparse
-    hood = as_neighborhood(distances).to(device)
-    check_same_rows(features.shape[0], hood.total_rows, "features", "distances")
+    neighborhood = as_neighborhood(distances).to(device)
+    check_same_rows(features.shape[0], neighborhood.total_rows, "features", "distances")
     labels = _checked_labels(labels, features.shape[0], network.perceptron.out_features)
     weights = checked_weights(sample_weight, labels, dtype)
     if max_epochs < 1 or patience < 1:
@@ -118,23 +118,21 @@ def train(
             f"no label is held out for validation, so training runs for {max_epochs} epochs without early stopping; "
             "label two rows or more of some class and let validation_fraction be > 0, or pass validation_mask"
         )
-    if isinstance(hood, Neighborhood) and not isinstance(hood, Part) and device.type == "cpu":
-        hood = in_local_order(hood)
-    if isinstance(hood, Shard):
-        hood.forget_halos()
-    if isinstance(hood, Part):
-        order = hood.rows
-        features = features[order.to(device)] if sparse is None else features[order.numpy()]
-        labels, training, validation = labels[order], training[order], validation[order]
-        weights = None if weights is None else weights[order]
+    if isinstance(neighborhood, Neighborhood):
+        if neighborhood.partition is ALL_ROWS and device.type == "cpu":
+            neighborhood = in_local_order(neighborhood)
+        neighborhood.forget_halos()
+    partition = neighborhood.partition
+    features, labels, training, validation = map(partition.local_rows, (features, labels, training, validation))
+    weights = None if weights is None else partition.local_rows(weights)
     with torch.no_grad():
-        propagated = network.propagate_input(features, hood)
+        propagated = network.propagate_input(features, neighborhood)
     if not warm_start:
         network.reset_parameters(generator)
     rows = (training | validation).nonzero().squeeze(1)
     task = _Task(
         propagated,
-        hood,
+        neighborhood,
         rows.to(device),
         labels[rows].to(device),
         training[rows].to(device),
@@ -149,7 +147,7 @@ class _Task(NamedTuple):
     """What an epoch works on: the loss sees labelled rows only, so only their logits are computed."""
 
     propagated: Tensor | PropagatedSparse  # (n, d) P(D, X) of the first layer
-    hood: Neighborhood | DenseNeighborhood
+    neighborhood: Neighborhood | DenseNeighborhood
     rows: Tensor  # (r,) the labelled rows; what follows is for these
     labels: Tensor
     training: Tensor  # bool
@@ -159,7 +157,7 @@ class _Task(NamedTuple):
     def share(self, mask: Tensor) -> float:
         """Of the weight of all such rows, in all processes, how much is that of the rows here."""
         here = mask.sum().double() if self.weights is None else self.weights[mask].double().sum()
-        return float(here / self.hood.total(here))
+        return float(here / self.neighborhood.partition.all_reduce_sum(here))
 
 
 class Training(Iterator[Epoch]):
@@ -190,7 +188,7 @@ class Training(Iterator[Epoch]):
         self._counted_loss, self._counted_number = float("inf"), 0  # of the last improvement that counts
         self._seed = generator.initial_seed()
         # What all processes together have, this one included.
-        self._validated = bool(task.hood.total(task.validation.sum().double()))
+        self._validated = bool(task.neighborhood.partition.all_reduce_sum(task.validation.sum().double()))
         self._share = {"training": task.share(task.training)}
         if self._validated:
             self._share["validation"] = task.share(task.validation)
@@ -208,7 +206,7 @@ class Training(Iterator[Epoch]):
             raise StopIteration
         _show(self._weights, self._live)
         try:
-            with threads_for(self._task.hood.n_rows):
+            with threads_for(self._task.neighborhood.n_rows):
                 epoch = self._epoch(self._number + 1)
         finally:  # an interrupt too leaves the best weights
             _show(self._weights, self._best)
@@ -219,9 +217,10 @@ class Training(Iterator[Epoch]):
     def _epoch(self, number: int) -> Epoch:
         network, task = self._network, self._task
         network.train()
-        if isinstance(task.hood, Shard):  # each process drops its own, and an epoch's do not depend on those before
-            self._generator.manual_seed(hash((self._seed, number, int(task.hood.rows[0]))))
-        logits = network.classify(task.propagated, task.hood, task.rows, self._generator)
+        partition = task.neighborhood.partition
+        if partition.n_processes > 1:  # each process drops its own, and an epoch's do not depend on those before
+            self._generator.manual_seed(hash((self._seed, number, int(partition.global_ids(torch.tensor(0))))))
+        logits = network.classify(task.propagated, task.neighborhood, task.rows, self._generator)
         part = self._part(logits, "training")
         loss, validation_loss, validation_accuracy = self._figures(part.detach(), logits.detach())
         if not math.isfinite(loss):
@@ -237,7 +236,7 @@ class Training(Iterator[Epoch]):
         self._optimizer.zero_grad()
         part.backward()
         gradients = [weight.grad for weight in self._weights if weight.grad is not None]
-        for weight, gradient in zip(self._weights, task.hood.totals(gradients), strict=True):
+        for weight, gradient in zip(self._weights, partition.all_reduce_sums(gradients), strict=True):
             weight.grad = gradient
         self._optimizer.step()
         # Last, so that an interrupt before leaves the best weights and their figures those of whole epochs.
@@ -251,14 +250,16 @@ class Training(Iterator[Epoch]):
         """The loss of all processes; that of held-out labels and accuracy on them, by the weights before this epoch."""
         network, task = self._network, self._task
         if not self._validated:
-            return float(task.hood.total(part)), None, None
+            return float(task.neighborhood.partition.all_reduce_sum(part)), None, None
         if network.dropout > 0:  # without it nothing is computed a second time
             network.eval()
             with torch.no_grad():
-                logits = network.classify(task.propagated, task.hood, task.rows)
+                logits = network.classify(task.propagated, task.neighborhood, task.rows)
         hits = (logits[task.validation].argmax(dim=1) == task.labels[task.validation]).sum()
         figures = [part, self._part(logits, "validation"), hits, task.validation.sum()]
-        loss, validation_loss, n_hits, n_held = task.hood.totals([figure.double() for figure in figures])
+        loss, validation_loss, n_hits, n_held = task.neighborhood.partition.all_reduce_sums(
+            [figure.double() for figure in figures]
+        )
         return float(loss), float(validation_loss), float(n_hits / n_held)
 
     def _part(self, logits: Tensor, which: Literal["training", "validation"]) -> Tensor:

@@ -20,11 +20,16 @@ import torch
 from angpn import ANGPN, ANGPNClassifier, train
 from angpn.bench.scale import CLASSES, COLUMNS, HIDDEN, K, M, make_rows
 from angpn.neighbors.approximate import DistributedSearch, approximate_candidates
-from angpn.neighbors.distributed import distribute_rows, is_main_process, join
+from angpn.neighbors.distributed import distribute_rows, is_main_process, join_process_group
 
 EPOCHS = 8
 TURNS = {"epoch": 3, "network": 2, "default": 3}
 FITS = {"network": {"hidden_layer_sizes": (HIDDEN, HIDDEN), "max_iter": 20, "direction": "directed"}, "default": {}}
+
+
+def is_job() -> bool:
+    """Whether torchrun has started this process."""
+    return "WORLD_SIZE" in os.environ
 
 
 def measure(n: int, what: str) -> None:
@@ -36,7 +41,7 @@ def measure(n: int, what: str) -> None:
         seconds, halo = epoch_seconds(X, y)
     else:
         start = time.perf_counter()
-        ANGPNClassifier(random_state=0, **FITS[what]).fit(X, y)
+        ANGPNClassifier(random_state=0, distributed=is_job(), **FITS[what]).fit(X, y)
         seconds, halo = time.perf_counter() - start, 0
     if is_main_process():
         print(json.dumps({"seconds": seconds, "halo": halo}))
@@ -45,7 +50,9 @@ def measure(n: int, what: str) -> None:
 def epoch_seconds(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
     """The median epoch, and the size of the halo."""
     neighborhood = (
-        distribute_rows(len(X), M, DistributedSearch(X, M), 0) if join() else approximate_candidates(X, M).neighborhood
+        distribute_rows(len(X), M, DistributedSearch(X, M), 0)
+        if join_process_group(is_job())
+        else approximate_candidates(X, M).neighborhood
     )
     network = ANGPN(COLUMNS, HIDDEN, CLASSES, n_neighbors=K, normalize_hidden=True)
     features = torch.nn.functional.normalize(torch.from_numpy(X))

@@ -3,10 +3,13 @@
 import os
 import signal
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
+import pytest
 import scipy.sparse
 import torch
 import torch.distributed as dist
@@ -19,7 +22,7 @@ from angpn.estimators import fit_ensemble as committee_fitting
 from angpn.neighbors import approximate
 from angpn.neighbors import distributed as sharding
 from angpn.neighbors.approximate import DistributedSearch
-from angpn.neighbors.distributed import _leave, distribute_rows, join
+from angpn.neighbors.distributed import _leave, distribute_rows, join_process_group
 from angpn.neighbors.locality import in_local_order
 from angpn.network.training import Training
 
@@ -94,7 +97,7 @@ def sparse_weights(folder):
     for name, options in sparse_variants():
         network, found[f"{name}.losses"] = trained(x, y, neighborhood, **options)
         found[f"{name}.weight"] = network.convs[0].weight.detach().numpy()
-    found["distributions"] = small_network().fit(x, y).label_distributions_
+    found["distributions"] = small_network(distributed=True).fit(x, y).label_distributions_
     np.savez(folder / f"sparse_weights{dist.get_rank()}.npz", **found)
 
 
@@ -164,17 +167,23 @@ def unlabelled_part(folder):
     )
 
 
-def small_network():
+def small_network(distributed=None):
     """Without dropout, which each process draws for itself."""
     return ANGPNClassifier(
-        hidden_layer_sizes=(8, 8), n_neighbors=K, n_candidates=M, max_iter=20, random_state=0, dropout=0.0
+        hidden_layer_sizes=(8, 8),
+        n_neighbors=K,
+        n_candidates=M,
+        max_iter=20,
+        random_state=0,
+        dropout=0.0,
+        distributed=distributed,
     )
 
 
 def estimator(folder):
     """A fit like any other; each process keeps what it got."""
     x, y, _ = problem()
-    model = small_network().fit(x, y)
+    model = small_network(distributed=True).fit(x, y)
     np.savez(
         folder / f"estimator{os.environ['RANK']}.npz",
         distributions=model.label_distributions_,
@@ -184,6 +193,37 @@ def estimator(folder):
     _leave()
     threads = [Path(f"/proc/self/task/{task}/comm").read_text() for task in os.listdir("/proc/self/task")]
     assert not [name for name in threads if "gloo" in name]  # such a thread would abort the interpreter at its end
+
+
+def unsaid(folder):
+    """Fits that do not say whether rows are to be distributed: what each is told."""
+    x, y, _ = problem()
+    for name, kind in (("default", ANGPNClassifier()), ("network", small_network())):
+        with pytest.raises(ValueError, match="distributed") as refused:
+            kind.fit(x, y)
+        (folder / f"{name}{os.environ['RANK']}.txt").write_text(str(refused.value))
+    assert not dist.is_initialized()
+
+
+def independent(folder):
+    """Fits of different rows by each process for itself; the second begins only when the first has ended."""
+    many_rows(setattr)
+    rank = int(os.environ["RANK"])
+    x, y, _ = problem(n=200 + 20 * rank)
+    found = {}
+    for group in (False, True):  # also where the script has a process group for its own use
+        if group:
+            store = dist.FileStore(str(folder / "store"), 2)
+            dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=30))
+        while rank and not (folder / f"first{group}").exists():
+            time.sleep(0.1)
+        found[f"default.{group}"] = ANGPNClassifier(random_state=0, distributed=False).fit(x, y).label_distributions_
+        found[f"network.{group}"] = small_network(distributed=False).fit(x, y).label_distributions_
+        assert dist.is_initialized() == group
+        if rank == 0:
+            (folder / f"first{group}").touch()
+    np.savez(folder / f"independent{rank}.npz", **found)
+    _leave()
 
 
 def many_rows(set_attribute):
@@ -198,7 +238,7 @@ def committee(folder):
     x, y, _ = problem()
     found = {}
     for direction in get_args(Direction):
-        model = ANGPNClassifier(random_state=0, direction=direction).fit(x, y)
+        model = ANGPNClassifier(random_state=0, direction=direction, distributed=True).fit(x, y)
         found[f"{direction}.distributions"] = model.label_distributions_
         found[f"{direction}.new"] = model.predict_proba(x[:9] + 0.01)
     np.savez(folder / f"committee{dist.get_rank()}.npz", **found)
@@ -208,7 +248,7 @@ def command(folder):
     """angpn label, as users have it."""
     x, y, _ = problem()
     sys.argv = ["angpn", "label", str(folder / "rows.npy"), "--labels", str(folder / "labels.csv")]
-    sys.argv += ["-o", str(folder / "out")]
+    sys.argv += ["-o", str(folder / "out"), "--distributed"]
     if dist.get_rank() == 0:
         np.save(folder / "rows.npy", x)
         known = np.flatnonzero(y != -1)
@@ -239,12 +279,14 @@ def checkpointed(folder):
         random_state=0,
         checkpoint=folder / "fit.ckpt",
         resume=True,
+        distributed=True,
     ).fit(x, y)
     np.savez(folder / f"checkpointed{dist.get_rank()}.npz", distributions=model.label_distributions_)
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    joined = join()
-    assert joined
-    globals()[sys.argv[1]](Path(sys.argv[2]))
+    name = sys.argv[1]
+    if name not in ("unsaid", "independent"):
+        assert join_process_group(distributed=True)
+    globals()[name](Path(sys.argv[2]))

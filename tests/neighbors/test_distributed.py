@@ -13,11 +13,14 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import normalize
+from typer.testing import CliRunner
 
 import sharded_job as job
 from angpn import ANGPNClassifier, nearest_candidates
 from angpn.anfp.propagation import Direction
+from angpn.cli import app
 from angpn.neighbors.approximate import approximate_candidates
+from angpn.neighbors.distributed import is_main_process, join_process_group, n_processes
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without torch.distributed")
 PROCESSES = 2
@@ -186,6 +189,53 @@ def test_under_torchrun_the_command_writes_and_speaks_once(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("rows labelled from") == 1
     assert len((tmp_path / "out" / "predictions.csv").read_text().splitlines()) == 242
+
+
+def test_in_a_job_a_fit_must_say_whether_rows_are_distributed(tmp_path):
+    done = start("unsaid", tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name in ("default0", "default1", "network0", "network1"):
+        assert (tmp_path / f"{name}.txt").read_text() == (
+            "distributed must be said in a job of several processes, got 2 processes and distributed=None; pass "
+            "distributed=True to share the rows out, or distributed=False for independent fits"
+        )
+
+
+@pytest.mark.filterwarnings("ignore:training did not settle")
+def test_independent_fits_of_a_job_do_not_wait_for_each_other(tmp_path, monkeypatch):
+    processes = run("independent", tmp_path)
+    job.many_rows(monkeypatch.setattr)
+    for rank, found in enumerate(processes):
+        x, y, _ = job.problem(n=200 + 20 * rank)
+        default = ANGPNClassifier(random_state=0).fit(x, y).label_distributions_
+        network = job.small_network().fit(x, y).label_distributions_
+        for group in (False, True):
+            assert_allclose(found[f"default.{group}"], default, atol=1e-4)
+            assert_allclose(found[f"network.{group}"], network, rtol=1e-8)
+
+
+def test_distributed_needs_a_job():
+    x, y, _ = job.problem()
+    with pytest.raises(ValueError, match="distributed=True needs several processes, got neither torchrun nor an init"):
+        ANGPNClassifier(distributed=True).fit(x, y)
+
+
+@pytest.mark.parametrize(("size", "distributed"), [("1", None), ("1", True), ("2", False)])
+def test_a_job_of_one_process_and_one_that_is_not_asked_for_are_not_joined(monkeypatch, size, distributed):
+    monkeypatch.setenv("WORLD_SIZE", size)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    assert not join_process_group(distributed)
+    assert n_processes() == 1
+    assert is_main_process()
+    assert not torch.distributed.is_initialized()
+
+
+def test_the_command_must_say_too(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    done = CliRunner().invoke(app, ["label", "rows.npy", "--labels", "labels.csv"])
+    assert done.exit_code == 1
+    assert "error: distributed must be said in a job of several processes" in done.output
 
 
 def start_without_torchrun(name, folder):

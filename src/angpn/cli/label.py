@@ -46,6 +46,10 @@ def label(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for predictions, model and report.")] = Path(
         "angpn-out"
     ),
+    distributed: Annotated[
+        bool | None,
+        typer.Option(help="Under torchrun: distribute the rows among the processes, or let each do all for itself."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was understood of the input, and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
@@ -57,10 +61,12 @@ def label(
     """Label the rest: you labelled a few rows of a folder, table or array."""
     from angpn.labelling import Settings, check_folder, encoder_of, run, understand, write_output
     from angpn.labelling.table_encoder import TableEncoder
-    from angpn.neighbors.distributed import is_main_process, join
+    from angpn.neighbors.distributed import is_main_process, join_process_group
 
-    if join() and not is_main_process():
-        quiet, as_json = True, False  # under torchrun one process speaks and writes for all
+    with plain_errors(quiet=quiet):
+        silent = join_process_group(distributed) and not is_main_process()
+    if silent:
+        quiet, as_json = True, False  # the main process prints and writes for all
     settings = Settings(
         input=input,
         labels=labels,
@@ -73,6 +79,7 @@ def label(
         skip_bad=skip_bad,
         holdout=holdout,
         seed=seed,
+        distributed=distributed,
     )
     with plain_errors(quiet=quiet):
         task = understand(settings)
@@ -92,7 +99,7 @@ def label(
             return
         check_folder(output)
         outcome = run(task, progress=not quiet and sys.stderr.isatty())
-        if not is_main_process():
+        if silent:
             return
         files = write_output(outcome, output)
     estimate = outcome.estimate

@@ -23,6 +23,7 @@ from angpn.estimators.network import fit_network
 from angpn.estimators.persistence import load_model, save_model
 from angpn.estimators.task import Task
 from angpn.neighbors.approximate import EXACT_PAIRS, approximate_fitted, has_index
+from angpn.neighbors.distributed import join_process_group
 from angpn.neighbors.exact import Metric, nearest_fitted
 from angpn.utils.callbacks import CallbackSupportMixin, with_callbacks
 from angpn.utils.checks import as_sparse_rows, check_alpha, check_choice, check_same_rows
@@ -106,6 +107,9 @@ class ANGPNClassifier(
         checkpoint: layers: a file that a fit keeps about every second, so that it can be taken up again.
         resume: layers: take up the fit whose ``checkpoint`` this is (perhaps with another ``max_iter``); where there is
             none, or that of another fit that had ended, begin.
+        distributed: True distributes the rows among the processes that torchrun has started, which all call fit with
+            the same arguments and all have the same model in the end; False fits in this process alone. None is False,
+            except that it is refused where there are several processes.
         verbose: show progress bars.
 
     Attributes:
@@ -171,6 +175,7 @@ class ANGPNClassifier(
         warm_start: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        distributed: bool | None = None,
         verbose: bool | int = False,
     ) -> None:
         self.hidden_layer_sizes = hidden_layer_sizes
@@ -200,6 +205,7 @@ class ANGPNClassifier(
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.resume = resume
+        self.distributed = distributed
         self.verbose = verbose
 
     @classmethod
@@ -244,6 +250,7 @@ class ANGPNClassifier(
             raise ValueError(
                 "ANGPNClassifier requires y to be passed, but the target y is None; mark unlabelled rows by -1"
             )
+        distributed = join_process_group(self.distributed)
         previous = dict(self.__dict__) if self.warm_start and "_fitted" in self.__dict__ else None
         labels = encode_labels(y)
         self._check_parameters()
@@ -254,7 +261,7 @@ class ANGPNClassifier(
         mask = None if validation_mask is None else as_array(validation_mask)
         weights = None if sample_weight is None else as_weights(sample_weight, labels.codes)
         n_neighbors = few_enough_neighbors(int(self.n_neighbors), X.shape[0])
-        task = Task(self, X, y, labels, mask, weights, distances, n_neighbors, previous)
+        task = Task(self, X, y, labels, mask, weights, distances, n_neighbors, previous, distributed)
         check_memory(task)
         for derived in ("layer_graphs_", "embedding_", "module_", "committee_"):
             self.__dict__.pop(derived, None)

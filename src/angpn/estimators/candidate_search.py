@@ -18,7 +18,7 @@ from angpn.neighbors.approximate import (
     has_index,
     warn_low_recall,
 )
-from angpn.neighbors.distributed import distribute_rows, distributed_map, is_main_process, n_processes
+from angpn.neighbors.distributed import distribute_rows, distributed_map
 from angpn.neighbors.exact import Metric, nearest_candidates, neighbors_from_graph
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.checks import check_same_rows
@@ -58,7 +58,7 @@ def _find(rows: Any, metric: Metric, task: Task, seed: int) -> Found:
     if distances is not None:
         check_not_negative(distances)
         return Found(nearest_candidates(distances, count, "precomputed", random_state=seed), 1.0)
-    with count_bar("neighbours", n, enabled=bool(model.verbose) and is_main_process()) as advance:
+    with count_bar("neighbours", n, enabled=bool(model.verbose) and task.is_main_process) as advance:
         if n <= EXACT_ROWS or model.recall == 1 or not has_index(n):
             return Found(nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance), 1.0)
         return approximate_candidates(rows, count, metric, recall=model.recall, random_state=seed, on_rows=advance)
@@ -69,7 +69,7 @@ def find_together(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors
     start, n = time.perf_counter(), rows.shape[0]
     count = min(n_candidates(task), n - 1)
     search = DistributedSearch(rows, count, metric, recall=1, random_state=seed)
-    parts = torch.arange(n).chunk(n_processes())
+    parts = torch.arange(n).chunk(task.n_processes)
     found = distributed_map([partial(search, part, search.groups(part, 1)) for part in parts])
     neighborhood = Neighborhood(*(torch.cat(some) for some in zip(*found, strict=True)))
     return Neighbors(neighborhood, 1.0, time.perf_counter() - start)
@@ -86,9 +86,9 @@ def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
     search = DistributedSearch(rows, count, metric, recall=task.model.recall, random_state=seed)
     shard = distribute_rows(rows.shape[0], count, search, seed)
     recall = search.recall(
-        shard.partition.local_rows(np.arange(rows.shape[0])), shard.distances.numpy(), SAMPLE // n_processes()
+        shard.partition.local_rows(np.arange(rows.shape[0])), shard.distances.numpy(), SAMPLE // task.n_processes
     )
     found = float(shard.partition.mean(torch.full((shard.n_rows,), recall, dtype=torch.float64)))
-    if is_main_process():
+    if task.is_main_process:
         warn_low_recall(found, task.model.recall, scipy.sparse.issparse(rows))
     return Neighbors(shard, found, time.perf_counter() - start)

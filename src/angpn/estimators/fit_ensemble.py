@@ -17,7 +17,7 @@ from angpn.ensemble.selection import make_folds
 from angpn.estimators.candidate_search import Neighbors, find_neighbors, find_shard, find_together
 from angpn.estimators.fitted import FittedCommittee
 from angpn.estimators.task import Fit, Task, is_part_of_a_whole
-from angpn.neighbors.distributed import distributed_map, is_main_process, join, serial_map
+from angpn.neighbors.distributed import distributed_map, serial_map
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.locality import in_local_order
 from angpn.neighbors.neighborhood import Neighborhood
@@ -48,7 +48,7 @@ def _fit(task: Task) -> Fit:
     weights = task.row_weights(mask, np.dtype(np.float64))
     searches: list[tuple[float, float]] = []  # recall and seconds
     many = X.shape[0] > ROWS_COMPARED
-    shared = many and task.distances is None and join()  # with fewer, each process does the same for itself
+    shared = many and task.distances is None and task.distributed  # with fewer, each process does the same for itself
 
     def searched(find: Callable[..., Neighbors], rows: Any, metric: Metric) -> Neighborhood:
         found = find(rows, metric, task, seed)
@@ -73,7 +73,7 @@ def _fit(task: Task) -> Fit:
         arranged=arranged,
         given_distances=task.distances is not None,
         settings=None if previous is None else previous.settings,
-        bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and is_main_process()),
+        bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and task.is_main_process),
         seed=seed,
         parallel_map=distributed_map if shared else serial_map,
     )
@@ -119,7 +119,7 @@ def _rounds(task: Task, training: Iterable[State], neighborhood: Neighborhood) -
     callbacks = EpochCallbacks(model, most, task.X, task.y)
     history: list[State] = []
     try:
-        with count_bar("rounds", most, enabled=bool(model.verbose) and is_main_process()) as advance:
+        with count_bar("rounds", most, enabled=bool(model.verbose) and task.is_main_process) as advance:
             for state in training:
                 history.append(state)
                 advance(1)

@@ -11,7 +11,6 @@ from angpn.ensemble.selection import MEMBERS, REACHES
 from angpn.estimators.candidate_search import n_candidates
 from angpn.estimators.task import Task
 from angpn.neighbors.approximate import EXACT_ROWS
-from angpn.neighbors.distributed import is_main_process, n_processes
 from angpn.neighbors.exact import BLOCK_BYTES
 from angpn.utils.inputs import as_widths
 from angpn.utils.memory import available_bytes, resident_bytes
@@ -28,10 +27,10 @@ def check_memory(task: Task) -> None:
     if free is not None and needed - (resident_bytes() or 0) > free:
         raise MemoryError(
             f"a fit of {task.X.shape[0]} rows needs about {needed / 1e9:.1f} GB, got {free / 1e9:.1f} GB free; lower "
-            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or share the rows out among "
-            "machines with torchrun"
+            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or distribute the rows "
+            "(distributed=True, with torchrun)"
         )
-    if task.model.verbose and needed > _WORTH_TELLING and is_main_process():
+    if task.model.verbose and needed > _WORTH_TELLING and task.is_main_process:
         left = "" if free is None else f" of {free / 1e9:.1f} GB free"
         print(f"this takes about {needed / 1e9:.1f} GB{left}", file=sys.stderr)
 
@@ -51,7 +50,7 @@ def needed_bytes(task: Task) -> int:
         features = 4 * n * min(X.shape[1], max_width(n))
         propagated = (len(REACHES) + 1) * features
         beliefs = 4 * n * classes * (2 * MEMBERS + 2 * _STUDENTS)
-        parts = n_processes() if n > ROWS_COMPARED else 1
+        parts = task.n_processes if n > ROWS_COMPARED else 1
         training = propagated + 4 * both_ways + beliefs
         total = 3 * rows + lists + max(index / parts + blocks, training / parts)
     else:
@@ -59,6 +58,6 @@ def needed_bytes(task: Task) -> int:
         steps = task.model.num_steps or 10
         graphs = (len(widths) - 1) * steps * (lists + both_ways) + lists
         working = lists + graphs + 6 * n * item * int(np.sum(widths))
-        parts = n_processes()
+        parts = task.n_processes
         total = 3 * rows + max((index + lists) / parts + blocks, working / parts)
     return int(_LIBRARIES + total)

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from angpn.estimators.candidate_search import Neighbors, find_neighbors, find_shard, n_candidates
 from angpn.estimators.fitted import FittedNetwork
 from angpn.estimators.task import Fit, Task, is_part_of_a_whole
-from angpn.neighbors.distributed import is_main_process, join
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.checkpoint import Checkpoint
@@ -78,7 +77,7 @@ def fit_network(task: Task) -> Fit:
     if same_rows is not None and task.distances is None and _serves(same_rows, metric, n_candidates(task)):
         found = Neighbors(same_rows["neighborhood_"], same_rows["recall_"], 0.0)
     else:
-        found = (find_shard if join() else find_neighbors)(features, metric, task, seed)
+        found = (find_shard if task.distributed else find_neighbors)(features, metric, task, seed)
     if mask is None:
         mask = _held_out(task, seed, same_rows)
     network = _network(task, features, seed, previous).to(device)
@@ -170,11 +169,11 @@ def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, neig
     callbacks = EpochCallbacks(model, model.max_iter, task.X, task.y)
     epochs = checkpoint.restore(training)
     try:
-        with EpochBar(training, enabled=bool(model.verbose) and is_main_process()) as bar:
+        with EpochBar(training, enabled=bool(model.verbose) and task.is_main_process) as bar:
             for epoch in training:
                 epochs.append(epoch)
                 bar.update(epoch)
-                if is_main_process():
+                if task.is_main_process:
                     checkpoint.save(training, epochs, seed)
                 if neighborhood.partition.all_reduce_max(
                     torch.tensor(float(callbacks.stop_after_epoch()))
@@ -189,7 +188,7 @@ def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, neig
         )
         # The checkpoint of a moment ago is of a whole epoch; what is in hand now may not be.
     else:
-        if is_main_process():
+        if task.is_main_process:
             checkpoint.save(training, epochs, seed, now=True, finished=True)
         if len(epochs) == training.last_epoch == model.max_iter and epochs[-1].validation_loss is not None:
             warn(

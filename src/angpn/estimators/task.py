@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
 from angpn.estimators.fitted import FittedCommittee, FittedNetwork
-from angpn.neighbors.distributed import broadcast_from_main, join
+from angpn.neighbors.distributed import broadcast_from_main, is_main_process, n_processes
 from angpn.network.coverage import Coverage
 from angpn.utils.labels import UNLABELLED, EncodedLabels
 from angpn.utils.typing import Array
@@ -29,11 +29,22 @@ class Task(NamedTuple):
     distances: Any
     n_neighbors: int
     previous: Mapping[str, Any] | None  # the attributes of the last fit, for a warm start
+    distributed: bool = False  # whether several processes fit together
+
+    @property
+    def n_processes(self) -> int:
+        """The number of processes that fit together."""
+        return n_processes() if self.distributed else 1
+
+    @property
+    def is_main_process(self) -> bool:
+        """Whether this process shows progress and writes checkpoints."""
+        return not self.distributed or is_main_process()
 
     def drawn_seed(self) -> int:
         """A seed by ``random_state``; processes that work together have the same."""
         seed = int(check_random_state(self.model.random_state).randint(2**31 - 1))
-        return broadcast_from_main(seed) if join() else seed
+        return broadcast_from_main(seed) if self.distributed else seed
 
     def row_weights(self, mask: Array | None, dtype: np.dtype[Any]) -> Array | None:  # (n,)
         """How much each row counts. Balance is that of the training labels: validation labels have no say in it."""

@@ -39,6 +39,7 @@ class Settings:
     skip_bad: bool = False
     holdout: float = 0.0
     seed: int = 0
+    distributed: bool | None = None  # as for ANGPNClassifier
 
 
 class Task(NamedTuple):
@@ -155,7 +156,9 @@ def run(task: Task, *, progress: bool = False) -> Outcome:
         task = task._replace(rows=task.rows._replace(pictures=encoder.thumbnails))
 
     def fitted(y: Array) -> ANGPNClassifier:
-        return ANGPNClassifier(random_state=settings.seed, verbose=progress).fit(features, y)
+        return ANGPNClassifier(random_state=settings.seed, distributed=settings.distributed, verbose=progress).fit(
+            features, y
+        )
 
     estimate = None
     if settings.holdout:

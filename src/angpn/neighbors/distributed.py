@@ -54,20 +54,42 @@ class Search(Protocol):
         """The numbers of the nearest, and their distances; -1 and infinity where there are fewer."""
 
 
-def join() -> bool:
-    """Whether this process works together with others; joins them where torchrun has started it."""
-    if not dist.is_available():
+def join_process_group(distributed: bool | None) -> bool:
+    """Join the processes that torchrun has started, if that is asked for, and tell whether there are several.
+
+    Args:
+        distributed: True joins the process group of torchrun, or uses one that is initialised. False leaves
+            torch.distributed alone. None is for a user who said neither.
+
+    Returns:
+        Whether the rows of a fit are to be distributed among several processes.
+
+    Raises:
+        ValueError: if ``distributed`` is None where there are several processes, or True where there is no job.
+    """
+    initialized = dist.is_available() and dist.is_initialized()
+    size = dist.get_world_size() if initialized else int(os.environ.get("WORLD_SIZE", "1"))
+    in_job = initialized or ("MASTER_ADDR" in os.environ and "WORLD_SIZE" in os.environ)
+    if distributed is None and in_job and size > 1:
+        raise ValueError(
+            f"distributed must be said in a job of several processes, got {size} processes and distributed=None; pass "
+            "distributed=True to share the rows out, or distributed=False for independent fits"
+        )
+    if not distributed:
         return False
-    if not dist.is_initialized():
-        if int(os.environ.get("WORLD_SIZE", "1")) < 2 or "MASTER_ADDR" not in os.environ:
-            return False
+    if not in_job or not dist.is_available():
+        raise ValueError(
+            "distributed=True needs several processes, got neither torchrun nor an initialised process group of "
+            "torch.distributed; start the script with torchrun, or pass distributed=False"
+        )
+    if size > 1 and not initialized:
         # Its functions have the group as a default, and an optimizer imports it: later, and they would keep this group
         # alive to the end of the interpreter, which its threads then abort.
         import_module("torch.distributed.nn")
         with _clear_errors():
             dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=TIMEOUT)
         atexit.register(_leave)
-    return dist.get_world_size() > 1
+    return size > 1
 
 
 def _leave() -> None:
@@ -77,17 +99,17 @@ def _leave() -> None:
 
 
 def is_main_process() -> bool:
-    """Whether this process speaks and writes for all."""
+    """Whether this process has rank 0, or there is no process group."""
     return not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0
 
 
 def n_processes() -> int:
-    """How many work together, this one included."""
-    return dist.get_world_size() if join() else 1
+    """The size of the process group, 1 where there is none."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def broadcast_from_main(number: int) -> int:
-    """The number that the first process has drawn."""
+    """Return the number that the process of rank 0 passes."""
     return int(_broadcast(torch.tensor(number)))
 
 

@@ -375,7 +375,7 @@ def test_the_paper_is_spelt_out_and_can_be_overridden():
     assert (model.alpha, model.beta, model.num_steps, model.direction) == (0.5, 0.3, 2, "directed")
     assert (model.hidden_layer_sizes, model.learning_rate, model.max_iter) == ((50, 50), 0.005, 10_000)
     assert (model.n_neighbors, model.random_state) == (7, 3)
-    run_time = {"device", "random_state", "warm_start", "checkpoint", "resume", "verbose"}
+    run_time = {"device", "random_state", "warm_start", "checkpoint", "resume", "distributed", "verbose"}
     assert set(_PAPER) == set(ANGPNClassifier().get_params()) - run_time
 
 

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-oldest lint types imports unit wheel docs docs-quick results-doc clean
+.PHONY: demo test test-slow test-oldest lint types imports unit coverage wheel docs docs-quick results-doc clean
 
 demo: .venv/.run
 	$(BIN)/angpn demo
@@ -21,9 +21,19 @@ types: .venv/.dev
 imports: .venv/.dev
 	$(BIN)/lint-imports
 
-# A file of tests at a time on each of two processes; one thread each, since threads that wait for a core spin.
+# On two processes, of one thread each, since threads that wait for a core spin; who is done first takes over tests.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
 unit: .venv/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(PYTEST) -m "not slow"
+
+# What takes long and guards against rare faults: kills, torchrun jobs, full disks, the paper's own data.
+test-slow: .venv/.dev
+	$(PYTEST) -m slow
+
+# The fast tests with coverage, for the terminal and as coverage.xml.
+coverage: .venv/.dev
+	$(PYTEST) -m "not slow" --cov=angpn --cov-report=term --cov-report=xml
 
 # The site; docs-quick checks its pages and links without running the examples, which the tests run.
 docs: .venv/.dev

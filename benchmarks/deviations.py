@@ -1,8 +1,8 @@
-"""The figures of docs/deviations.md: what each place where the paper is silent or slips amounts to on real data.
+"""The figures of docs/deviations.md: the effect of each decision where the paper is silent or slips, on real data.
 
     ANGPN_DATA=folder python benchmarks/deviations.py
 
-Digits come with scikit-learn; CoraML and 20News are read from ANGPN_DATA, and left out without it.
+Digits come with scikit-learn; CoraML and 20News are read from ANGPN_DATA, and omitted without it.
 """
 
 import os
@@ -18,14 +18,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from angpn import ANGPN, nearest_candidates, neighbor_graph, pairwise_distances, solve_anfp, train
-from angpn.anfp.graph import resolve_gamma
+from angpn.anfp.neighbor_graph import resolve_gamma
 from angpn.utils.validation import hold_out
 
 K, M, SPLITS = 10, 40, 3
 
 
 def sets() -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Name, rows and labels; rows as they come, float64."""
+    """Yield name, unscaled float64 rows, and labels."""
     digits = load_digits()
     yield "digits", torch.as_tensor(digits.data), torch.as_tensor(digits.target)
     if "ANGPN_DATA" in os.environ:
@@ -36,7 +36,7 @@ def sets() -> Iterator[tuple[str, Tensor, Tensor]]:
 
 
 def printed_row_sums() -> None:
-    """Eq. (9) as printed: do rows of S sum to 1?"""
+    """Print the row sums of S by Eq. (9) as printed."""
     digits = torch.as_tensor(load_digits().data)
     scaled = torch.as_tensor(StandardScaler().fit_transform(digits))
     for name, x in {"raw": digits, "standardised": scaled, "unit rows": normalize(digits)}.items():
@@ -47,18 +47,18 @@ def printed_row_sums() -> None:
 
 
 def tied_rows(name: str, x: Tensor) -> None:
-    """Rows whose k + 1 nearest tie, and rows equidistant from all."""
+    """Print how many rows have equal distances to their k + 1 nearest, and how many to all others."""
     distances = pairwise_distances(x).fill_diagonal_(torch.inf)
     nearest = distances.topk(K + 1, largest=False).values
-    spread = distances.masked_fill(torch.isinf(distances), -1).amax(dim=1) - nearest[:, 0]
+    distance_range = distances.masked_fill(torch.isinf(distances), -1).amax(dim=1) - nearest[:, 0]
     print(
         f"  {name}: {int((nearest[:, 0] == nearest[:, -1]).sum())} rows whose {K + 1} nearest tie, of those "
-        f"{int((spread == 0).sum())} equidistant from all {len(x) - 1} others"
+        f"{int((distance_range == 0).sum())} equidistant from all {len(x) - 1} others"
     )
 
 
 def empty_rows_as_neighbours(name: str, x: Tensor) -> None:
-    """How often an empty row is among the k nearest of a row that is not empty."""
+    """Print how often an empty row is among the k nearest of a row that is not empty."""
     empty = (x != 0).sum(dim=1) == 0
     if not empty.any():
         return
@@ -68,7 +68,7 @@ def empty_rows_as_neighbours(name: str, x: Tensor) -> None:
 
 
 def exact_step_two(name: str, x: Tensor) -> None:
-    """From which alpha on the exact solver meets a graph without minimiser."""
+    """Print from which alpha on the exact solver meets a graph without minimiser."""
     if len(x) > 2000:
         return  # an eigenvalue problem of that size takes minutes
     x = normalize(x)
@@ -83,7 +83,7 @@ def exact_step_two(name: str, x: Tensor) -> None:
 
 
 def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
-    """Test accuracy of the network by option: 10 % labels, 5 % validation, mean over splits."""
+    """Print the test accuracy of the network by option: 10 % labels, 5 % validation, mean over splits."""
     x = normalize(x).float()
     neighborhood, distances = nearest_candidates(x, M), pairwise_distances(x)
     if x.shape[1] > 1000:
@@ -127,7 +127,7 @@ def training_choices(name: str, x: Tensor, truth: Tensor) -> None:
 
 
 def mass_outside(network: ANGPN, x, neighborhood, distances: Tensor) -> float:
-    """Share of the last hidden layer's S, solved over all rows, that falls outside the candidates."""
+    """Return the share of the last hidden layer's S, solved over all rows, outside the candidates."""
     conv = network.convs[-1]
     hidden = network.convs[0](x, neighborhood)
     full = conv.graph(hidden, distances)

@@ -1,9 +1,9 @@
-"""Half a million sparse documents, one in a hundred labelled: the default fit, never written out densely.
+"""A default fit of half a million sparse documents, 1 % labelled, without a dense copy.
 
     python benchmarks/documents.py [documents]
 
-Documents are made up: 60 words of 50,000, half of them as frequent as words are (Zipf), half from the words of one of
-300 topics, of which a class has thirty.
+Documents are synthetic: 60 words of 50,000, half of them by Zipf's law, half from the words of one of 300 topics; a
+class has thirty topics.
 """
 
 import json
@@ -22,7 +22,7 @@ WORDS, CLASSES, TOPICS, LENGTH, OWN, SHARE, LABELLED = 50_000, 10, 300, 60, 500,
 
 
 def make_documents(n: int) -> tuple[scipy.sparse.csr_array, np.ndarray]:
-    """Counts of words, weighted by rarity, and the class of each document."""
+    """Return TF-IDF features and the class of each document."""
     generator = np.random.default_rng(n)
     topic = generator.integers(TOPICS, size=n)
     words = _drawn(generator, WORDS, (n, LENGTH))
@@ -37,13 +37,13 @@ def make_documents(n: int) -> tuple[scipy.sparse.csr_array, np.ndarray]:
 
 
 def _drawn(generator: np.random.Generator, n_words: int, shape: Any) -> np.ndarray:
-    """Words, the first the most frequent."""
+    """Draw words by Zipf's law, the first the most frequent."""
     frequent = 1 / np.arange(1, n_words + 1)
     return generator.choice(n_words, size=shape, p=frequent / frequent.sum()).astype(np.int32)
 
 
 def main() -> None:
-    """Print one line."""
+    """Print the measurements as one line of JSON."""
     n = int(sys.argv[1]) if sys.argv[1:] else 500_000
     X, truth = make_documents(n)
     y = np.full(n, -1)

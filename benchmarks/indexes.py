@@ -3,7 +3,7 @@
     pip install faiss-cpu pynndescent usearch
     python benchmarks/indexes.py [rows ...]
 
-Each library is tried from coarse to fine; one line for each try. What is missing is left out.
+Each library is measured from coarse to fine, one line each. Libraries that are not installed are omitted.
 """
 
 import json
@@ -26,13 +26,13 @@ Array = np.ndarray[Any, Any]
 
 
 def by_every_pair(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
-    """While that is bearable."""
+    """Compare every pair, up to 100,000 rows."""
     if len(x) <= 100_000:
         yield "", lambda: nearest_candidates(x, M).indices.numpy()
 
 
 def by_faiss(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
-    """As angpn uses it: the number of groups looked into follows from the recall asked for, which is measured."""
+    """Use faiss as angpn does: the number of probed groups follows from the requested recall, which is measured."""
     for recall in (0.8, 0.9, 0.95, 0.99):
         yield (
             f"recall {recall}",
@@ -41,7 +41,7 @@ def by_faiss(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
 
 
 def by_pynndescent(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
-    """A graph that is improved step by step; it finds the row itself too."""
+    """Use NN-descent; its neighbours include the row itself."""
     from pynndescent import NNDescent
 
     for trees, rounds in ((None, None), (20, 20)):
@@ -54,7 +54,7 @@ def by_pynndescent(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
 
 
 def by_usearch(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
-    """Hierarchical small worlds, built row by row."""
+    """Use hierarchical navigable small worlds."""
     from usearch.index import Index
 
     for width in (64, 128, 256):
@@ -68,7 +68,7 @@ def by_usearch(x: Array) -> Iterator[tuple[str, Callable[[], Array]]]:
 
 
 def main() -> None:
-    """Print one line for each try."""
+    """Print one line of JSON for each measurement."""
     for n in [int(size) for size in sys.argv[1:]] or [20_000, 100_000]:
         x = normalize(make_rows(n)[0])
         chosen = np.random.default_rng(0).permutation(n)[:SAMPLE]

@@ -1,4 +1,4 @@
-"""All of MNIST, 70,000 rows of 784 pixels with one label in a hundred: the default beside scikit-learn's spreading.
+"""All of MNIST, 70,000 rows of 784 pixels, 1 % labelled: the default beside scikit-learn's LabelSpreading.
 
     python benchmarks/mnist.py [seed]
 
@@ -20,7 +20,7 @@ RATE = 0.01
 
 
 def main() -> None:
-    """Print one line for each."""
+    """Print one line of JSON for each method."""
     with np.load(Path(os.environ["ANGPN_DATA"]) / "mnist.npz") as file:
         X = np.concatenate([file["X_train"], file["X_test"]]).reshape(70_000, -1).astype(np.float32) / 255
         truth = np.concatenate([file["y_train"], file["y_test"]]).astype(np.int64)

@@ -1,10 +1,9 @@
-"""Rows shared out among processes of one thread each, beside one such process.
+"""Rows distributed among processes of one thread each, beside one such process.
 
     python benchmarks/processes.py [rows] [processes]
 
-Three things in turn: an epoch of a network, a whole fit of a network of 20 epochs, and a whole default fit, neighbours
-included. Each line has the medians of both and their ratio. The runs take turns, so that a noisy machine is noisy for
-both.
+Three measurements: an epoch of a network, a fit of a network of 20 epochs, and a default fit, neighbours included. Each
+line has the medians of both and their ratio. The runs alternate, so that noise of the machine affects both.
 """
 
 import json
@@ -17,14 +16,18 @@ import warnings
 import numpy as np
 import torch
 
-from angpn import ANGPN, ANGPNClassifier, train
+from angpn import ANGPN, ANGPNClassifier, ANGPNNetworkClassifier, train
 from angpn.bench.scale import CLASSES, COLUMNS, HIDDEN, K, M, make_rows
-from angpn.neighbors.approximate import DistributedSearch, approximate_candidates
-from angpn.neighbors.distributed import distribute_rows, is_main_process, join_process_group
+from angpn.neighbors.approximate import approximate_candidates
+from angpn.neighbors.distributed import is_main_process, join_process_group
+from angpn.neighbors.distributed_search import DistributedSearch, distribute_rows
 
 EPOCHS = 8
 TURNS = {"epoch": 3, "network": 2, "default": 3}
-FITS = {"network": {"hidden_layer_sizes": (HIDDEN, HIDDEN), "max_iter": 20, "direction": "directed"}, "default": {}}
+ESTIMATORS = {
+    "network": ANGPNNetworkClassifier(hidden_layer_sizes=(HIDDEN, HIDDEN), max_iter=20, direction="directed"),
+    "default": ANGPNClassifier(),
+}
 
 
 def is_job() -> bool:
@@ -33,7 +36,7 @@ def is_job() -> bool:
 
 
 def measure(n: int, what: str) -> None:
-    """What each process does: print seconds, and how many rows of others the first needs."""
+    """Run one measurement in each process, and print seconds and the size of the main process's halo."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # 20 epochs are too few
     X, y, _ = make_rows(n)
@@ -41,16 +44,16 @@ def measure(n: int, what: str) -> None:
         seconds, halo = epoch_seconds(X, y)
     else:
         start = time.perf_counter()
-        ANGPNClassifier(random_state=0, distributed=is_job(), **FITS[what]).fit(X, y)
+        ESTIMATORS[what].set_params(random_state=0, distributed=is_job()).fit(X, y)
         seconds, halo = time.perf_counter() - start, 0
     if is_main_process():
         print(json.dumps({"seconds": seconds, "halo": halo}))
 
 
 def epoch_seconds(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
-    """The median epoch, and the size of the halo."""
+    """Return the median duration of an epoch, and the size of the halo."""
     neighborhood = (
-        distribute_rows(len(X), M, DistributedSearch(X, M), 0)
+        distribute_rows(DistributedSearch(X, M))
         if join_process_group(is_job())
         else approximate_candidates(X, M).neighborhood
     )
@@ -64,7 +67,7 @@ def epoch_seconds(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
 
 
 def run(n: int, processes: int, what: str) -> dict[str, float]:
-    """A job of so many processes."""
+    """Run a measurement with a number of processes."""
     command = [sys.executable]
     if processes > 1:
         command += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
@@ -80,7 +83,7 @@ def run(n: int, processes: int, what: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Both in turn."""
+    """Alternate one process and several, and print medians."""
     n = int(sys.argv[1]) if sys.argv[1:] else 100_000
     if sys.argv[2:3] == ["measure"]:
         measure(n, sys.argv[3])

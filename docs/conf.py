@@ -19,6 +19,7 @@ html_show_copyright = False
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
+napoleon_use_ivar = True  # attributes of a class in one list; named tuples would otherwise describe each twice
 autodoc_typehints = "description"
 autodoc_default_options = {"members": True, "show-inheritance": False}
 sphinx_gallery_conf = {

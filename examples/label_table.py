@@ -2,8 +2,8 @@
 A table with standardised columns
 =================================
 
-569 tumours by 30 measurements, labels for one in twenty. Columns of a table are quantities of their own, so they are
-standardised and rows are compared by distance, not by angle.
+569 tumours by 30 measurements, labels for one in twenty. The columns have different units, so they are standardised,
+and rows are compared by Euclidean distance, not by angle.
 """
 
 import numpy as np
@@ -16,18 +16,18 @@ from angpn import ANGPNClassifier
 data = load_breast_cancer()
 X, truth = StandardScaler().fit_transform(data.data), data.target_names[data.target]
 known = np.random.default_rng(0).random(len(X)) < 0.05
-y = np.where(known, truth, None)  # names as labels, None: not labelled
+y = np.where(known, truth, None)  # names as labels, None: unlabelled
 
-model = ANGPNClassifier(metric="euclidean", normalize=False, random_state=0).fit(X, y)
-alone = LogisticRegression().fit(X[known], truth[known])
+model = ANGPNClassifier(metric="euclidean", scaling="none", random_state=0).fit(X, y)
+logistic = LogisticRegression().fit(X[known], truth[known])
 print(f"{known.sum()} labels given")
 print(f"angpn: {np.mean(model.transduction_[~known] == truth[~known]):.1%} of the others right")
-print(f"logistic regression: {alone.score(X[~known], truth[~known]):.1%}")
+print(f"logistic regression: {logistic.score(X[~known], truth[~known]):.1%}")
 
 # %%
-# How sure it is, and whether that means anything: of the rows in each band of confidence, so many are right.
+# Calibration: in each interval of confidence, the share of correct predictions.
 confidence = model.label_distributions_.max(axis=1)[~known]
-right = (model.transduction_ == truth)[~known]
+correct = (model.transduction_ == truth)[~known]
 for low, high in ((0.5, 0.8), (0.8, 0.95), (0.95, 1.01)):
-    band = (confidence >= low) & (confidence < high)
-    print(f"confidence {low:.2f} to {min(high, 1):.2f}: {band.sum():3d} rows, {right[band].mean():.1%} right")
+    inside = (confidence >= low) & (confidence < high)
+    print(f"confidence {low:.2f} to {min(high, 1):.2f}: {inside.sum():3d} rows, {correct[inside].mean():.1%} correct")

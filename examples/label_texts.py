@@ -2,7 +2,7 @@
 Texts
 =====
 
-The documentation of some 700 functions, five labelled for each of four subjects: what is each one about?
+The documentation of about 700 functions on four subjects, with five labels for each subject.
 """
 
 import inspect
@@ -16,7 +16,12 @@ import scipy.stats
 from angpn import ANGPNClassifier
 from angpn.features import text_features
 
-subjects = {"linear algebra": scipy.linalg, "signals": scipy.signal, "functions": scipy.special, "chance": scipy.stats}
+subjects = {
+    "linear algebra": scipy.linalg,
+    "signals": scipy.signal,
+    "functions": scipy.special,
+    "statistics": scipy.stats,
+}
 texts, truth, names = [], [], []
 for subject, module in subjects.items():
     for name in sorted(module.__all__):
@@ -27,18 +32,18 @@ for subject, module in subjects.items():
 truth = np.array(truth)
 
 generator = np.random.default_rng(0)
-y = np.full(len(truth), None, dtype=object)  # None: not labelled
+y = np.full(len(truth), None, dtype=object)  # None: unlabelled
 for subject in subjects:
     y[generator.permutation(np.flatnonzero(truth == subject))[:5]] = subject
 
 X = text_features(texts)
 model = ANGPNClassifier(random_state=0).fit(X, y)
-hidden = np.array([label is None for label in y])
-right = np.mean((model.transduction_ == truth)[hidden])
-print(f"{len(texts)} texts, {np.sum(~hidden)} labelled, {right:.1%} of the others right")
+unlabelled = np.array([label is None for label in y])
+accuracy = np.mean((model.transduction_ == truth)[unlabelled])
+print(f"{len(texts)} texts, {np.sum(~unlabelled)} labelled, {accuracy:.1%} of the others right")
 
 # %%
-# Why one of them got its label: the texts that carried it.
+# The texts that influenced a prediction most.
 row = names.index("butter")
 print(f"{names[row]}: {model.transduction_[row]}")
 for influence in model.explain(row, n=4):

@@ -1,12 +1,12 @@
-"""Helpers of the tests in this folder."""
+"""Helpers that write label files and read predictions."""
 
 import csv
 
 import numpy as np
 
 
-def some(truth, share, seed=0):
-    """A label for a share of each class, '' for the others."""
+def partial_labels(truth, share, seed=0):
+    """Return the label for a share of each class, '' for the others."""
     generator = np.random.default_rng(seed)
     labels = np.full(len(truth), "", dtype=object)
     for name in np.unique(truth):

@@ -1,10 +1,11 @@
-"""Made-up reports for the tests of the page."""
+"""Synthetic reports for the tests of the page."""
 
 import numpy as np
 
-from angpn.labelling.report import Curve, Estimate, LabelReport, Suspect
+from angpn.labelling.label_errors import Suspect
+from angpn.labelling.report import Curve, Estimate, LabelReport
 
-# What a user may have written, by malice or by chance: each must be shown as it is.
+# User texts, malicious or odd: each must be shown as text.
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",
@@ -16,8 +17,8 @@ HOSTILE = (
 )
 
 
-def made_up(n=60, c=4, t=4, seed=0):
-    """Classes on a circle; the neighbours in the file are the neighbours on the map."""
+def synthetic_report(n=60, c=4, t=4, seed=0):
+    """Classes on a circle; each row is influenced by the rows after it."""
     rng = np.random.default_rng(seed)
     predicted = np.arange(n) * c // n
     angle = 2 * np.pi * predicted / c
@@ -30,7 +31,7 @@ def made_up(n=60, c=4, t=4, seed=0):
     confusion = 5 * np.eye(c, dtype=int)
     confusion[0, -1] += 2
     return LabelReport(
-        title="A made-up report",
+        title="A synthetic report",
         ids=[f"row-{row}" for row in range(n)],
         classes=[f"class {number}" for number in range(c)],
         given=given,
@@ -43,7 +44,7 @@ def made_up(n=60, c=4, t=4, seed=0):
         estimate=Estimate("held out", 0.9, 0.8, 0.95, int(confusion.sum()), confusion),
         uncertain=[row for row in range(n) if given[row] < 0][:25],
         suspects=[Suspect(20, int(predicted[20]), 0.75)],
-        curve=Curve([1.0, 0.5, 0.25, 0.3], [0.5, 0.7, 0.9, 0.8], 3),
+        curve=Curve([1.0, 0.5, 0.25, 0.3], [0.5, 0.7, 0.9, 0.8], 3, "round"),
         texts=[f"The text of row {row}" for row in range(n)],
         thumbnails=None,
         facts=[("rows", str(n)), ("seconds", "1.5")],

@@ -14,19 +14,16 @@ import scipy.sparse
 import torch
 import torch.distributed as dist
 
-from angpn import ANGPN, ANGPNClassifier, nearest_candidates, train
+from angpn import ANGPN, ANGPNClassifier, ANGPNNetworkClassifier, EnsembleConfig, nearest_candidates, train
 from angpn.anfp.propagation import Direction
 from angpn.cli import main
-from angpn.ensemble import fit as committee_search
-from angpn.estimators import fit_ensemble as committee_fitting
-from angpn.neighbors import approximate
-from angpn.neighbors import distributed as sharding
-from angpn.neighbors.approximate import DistributedSearch
-from angpn.neighbors.distributed import _leave, distribute_rows, join_process_group
+from angpn.neighbors.distributed import _leave, join_process_group
+from angpn.neighbors.distributed_search import DistributedSearch, distribute_rows
 from angpn.neighbors.locality import in_local_order
-from angpn.network.training import Training
+from angpn.network.training_loop import Training
 
 K, M = 5, 12
+MANY_ROWS = EnsembleConfig(max_rows_compared=100)  # a hundred count as many, which are distributed
 
 
 def problem(dtype=np.float64, n=241):
@@ -64,7 +61,7 @@ def weights(folder):
     found = {}
     for dtype in (np.float32, np.float64):
         x, y, _ = problem(dtype)
-        neighborhood = distribute_rows(len(x), M, DistributedSearch(x, M), 0)
+        neighborhood = distribute_rows(DistributedSearch(x, M))
         for name, options in variants():
             network, losses = trained(x, y, neighborhood, **options)
             found |= {f"{dtype.__name__}.{name}.losses": losses}
@@ -92,7 +89,7 @@ def sparse_variants():
 def sparse_weights(folder):
     """The weights of each variant on sparse rows."""
     x, y = words()
-    neighborhood = distribute_rows(x.shape[0], M, DistributedSearch(x, M), 0)
+    neighborhood = distribute_rows(DistributedSearch(x, M))
     found = {}
     for name, options in sparse_variants():
         network, found[f"{name}.losses"] = trained(x, y, neighborhood, **options)
@@ -108,9 +105,8 @@ def few_rows():
 
 def lists(folder):
     """The lists of a few rows, asked for in several turns."""
-    sharding._QUERIES_AT_ONCE = 25
     x, count = few_rows()
-    whole = distribute_rows(len(x), count, DistributedSearch(x, count), 0).in_data_order()
+    whole = distribute_rows(DistributedSearch(x, count), max_queries=25).in_data_order()
     np.savez(folder / f"lists{dist.get_rank()}.npz", indices=whole.indices, distances=whole.distances)
 
 
@@ -130,17 +126,16 @@ def mostly_equal():
 
 def indexed(folder):
     """Neighbours by an index that is shared out, with the recall that was measured."""
-    approximate.EXACT_ROWS = 100
     found = {}
     for kind in (False, True):
         x = many(kind)
-        search = DistributedSearch(x, M, recall=0.9)
-        shard = distribute_rows(x.shape[0], M, search, 0)
+        search = DistributedSearch(x, M, recall=0.9, max_exact_rows=100)
+        shard = distribute_rows(search)
         whole = shard.in_data_order()
         found |= {f"{kind}.lists": whole.indices.numpy(), f"{kind}.near": whole.distances.numpy()}
-        found[f"{kind}.recall"] = np.array(search.recall(shard.partition.rows.numpy(), shard.distances.numpy(), 300))
+        found[f"{kind}.recall"] = np.array(search.recall(shard))
     x = mostly_equal()
-    whole = distribute_rows(len(x), M, DistributedSearch(x, M, "euclidean"), 0).in_data_order()
+    whole = distribute_rows(DistributedSearch(x, M, "euclidean", max_exact_rows=100)).in_data_order()
     found |= {"equal.lists": whole.indices.numpy(), "equal.near": whole.distances.numpy()}
     np.savez(folder / f"indexed{dist.get_rank()}.npz", **found)
 
@@ -157,7 +152,7 @@ def labelled_in_a_corner():
 def unlabelled_part(folder):
     """The weights of a job in which one process has no labels."""
     x, y = labelled_in_a_corner()
-    neighborhood = distribute_rows(len(x), M, DistributedSearch(x, M), 0)
+    neighborhood = distribute_rows(DistributedSearch(x, M))
     network, losses = trained(x, y, neighborhood)
     np.savez(
         folder / f"unlabelled_part{dist.get_rank()}.npz",
@@ -169,7 +164,7 @@ def unlabelled_part(folder):
 
 def small_network(distributed=None):
     """Without dropout, which each process draws for itself."""
-    return ANGPNClassifier(
+    return ANGPNNetworkClassifier(
         hidden_layer_sizes=(8, 8),
         n_neighbors=K,
         n_candidates=M,
@@ -207,7 +202,6 @@ def unsaid(folder):
 
 def independent(folder):
     """Fits of different rows by each process for itself; the second begins only when the first has ended."""
-    many_rows(setattr)
     rank = int(os.environ["RANK"])
     x, y, _ = problem(n=200 + 20 * rank)
     found = {}
@@ -217,7 +211,7 @@ def independent(folder):
             dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=30))
         while rank and not (folder / f"first{group}").exists():
             time.sleep(0.1)
-        found[f"default.{group}"] = ANGPNClassifier(random_state=0, distributed=False).fit(x, y).label_distributions_
+        found[f"default.{group}"] = default(distributed=False).fit(x, y).label_distributions_
         found[f"network.{group}"] = small_network(distributed=False).fit(x, y).label_distributions_
         assert dist.is_initialized() == group
         if rank == 0:
@@ -226,22 +220,20 @@ def independent(folder):
     _leave()
 
 
-def many_rows(set_attribute):
-    """Take a hundred rows for many: they are searched on a part, and shared out."""
-    for module in (committee_search, committee_fitting):
-        set_attribute(module, "ROWS_COMPARED", 100)
+def default(**options):
+    """The automatic estimator, for which these rows are many."""
+    return ANGPNClassifier(random_state=0, config=MANY_ROWS, **options)
 
 
-def committee(folder):
-    """The default, on rows that are taken for many."""
-    many_rows(setattr)
+def ensemble(folder):
+    """The automatic estimator, on rows that count as many."""
     x, y, _ = problem()
     found = {}
     for direction in get_args(Direction):
-        model = ANGPNClassifier(random_state=0, direction=direction, distributed=True).fit(x, y)
+        model = default(direction=direction, distributed=True).fit(x, y)
         found[f"{direction}.distributions"] = model.label_distributions_
         found[f"{direction}.new"] = model.predict_proba(x[:9] + 0.01)
-    np.savez(folder / f"committee{dist.get_rank()}.npz", **found)
+    np.savez(folder / f"ensemble{dist.get_rank()}.npz", **found)
 
 
 def command(folder):
@@ -271,7 +263,7 @@ def checkpointed(folder):
         return inner(self, number)
 
     Training._epoch = epoch
-    model = ANGPNClassifier(
+    model = ANGPNNetworkClassifier(
         hidden_layer_sizes=(8, 8),
         n_neighbors=K,
         n_candidates=M,

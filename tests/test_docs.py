@@ -1,3 +1,5 @@
+import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -24,6 +26,7 @@ def test_the_readme_example_runs_and_labels_well(tmp_path, monkeypatch):
     assert (tmp_path / "digits.angpn").exists()
 
 
+@pytest.mark.slow
 def test_the_example_runs_and_draws_its_map(tmp_path):
     run = [sys.executable, str(ROOT / "examples" / "label_digits.py")]
     shown = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
@@ -34,6 +37,7 @@ def test_the_example_runs_and_draws_its_map(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["label_table", "label_texts"])
+@pytest.mark.slow
 def test_the_other_examples_run_and_label_well(name, tmp_path):
     run = [sys.executable, str(ROOT / "examples" / f"{name}.py")]
     shown = subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
@@ -61,6 +65,45 @@ def test_each_function_and_test_it_names_exists(row):
         assert f"def {test}(" in sources, test
 
 
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+ROOMS = sorted(path.parent.name for path in (ROOT / "src" / "angpn").glob("*/__init__.py"))
+
+
+def test_the_page_on_architecture_names_every_room():
+    assert sorted(re.findall(r"^\| `(\w+)` \|", ARCHITECTURE, flags=re.MULTILINE)) == ROOMS
+
+
+def test_each_function_that_the_page_on_architecture_names_exists():
+    named = re.findall(rf"`((?:{'|'.join(ROOMS)})\.\w+\.[\w.]+)`", ARCHITECTURE)
+    assert len(named) > 40
+    for name in named:
+        room, file, *path = name.split(".")
+        node = ast.parse((ROOT / "src" / "angpn" / room / f"{file}.py").read_text())
+        for part in path:
+            inside = {child.name: child for child in node.body if isinstance(child, ast.FunctionDef | ast.ClassDef)}
+            assert part in inside, name
+            node = inside[part]
+
+
+def test_the_picture_of_the_architecture_is_that_of_the_import_contract():
+    spec = importlib.util.spec_from_file_location("draw_architecture", ROOT / "docs" / "draw_architecture.py")
+    draw_architecture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(draw_architecture)
+    assert sorted(room for layer in draw_architecture.layers() for room in layer) == ROOMS
+    drawn = draw_architecture.PICTURE.read_text()
+    assert drawn == draw_architecture.draw(), "run python docs/draw_architecture.py"
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / ".github").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_to_files(page):
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)  # code may look like a link
+    for target in re.findall(r"\]\(([^)#\s]+)", text):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
 def test_everything_public_is_documented():
     for name in angpn.__all__:
         assert getattr(angpn, name).__doc__, name
@@ -70,11 +113,11 @@ def test_the_page_of_results_shows_the_committed_results():
     """Every table of the report, as the results files give it now."""
     from angpn.experiments import STUDIES, ResultsFile
     from angpn.experiments.report import sections
-    from angpn.experiments.results import of_runs
+    from angpn.experiments.results import latest_records
     from angpn.experiments.runner import results_path
 
     records = {
-        name: of_runs(ResultsFile(results_path(ROOT / "results", name)).read(), study.runs())
+        name: latest_records(ResultsFile(results_path(ROOT / "results", name)).read(), study.runs())
         for name, study in STUDIES.items()
     }
     page = (ROOT / "docs" / "results.md").read_text()

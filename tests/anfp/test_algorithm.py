@@ -7,7 +7,8 @@ from sklearn.preprocessing import StandardScaler, normalize
 from torch.testing import assert_close
 
 from angpn import nearest_candidates, neighbor_graph, pairwise_distances, propagate, solve_anfp
-from angpn.anfp.algorithm import algorithm1, anfp_objective
+from angpn.anfp.algorithm import Options, algorithm1
+from angpn.anfp.exact_solver import anfp_objective
 from angpn.neighbors.neighborhood import DenseNeighborhood
 from problems import awkward_features, numpy_algorithm1, numpy_gamma, numpy_objective, random_problem
 
@@ -74,6 +75,7 @@ def test_eq05_never_increases_on_bundled_data(name, gamma):
 
 
 @pytest.mark.parametrize("name", ["coraml", "20news"])
+@pytest.mark.slow
 def test_eq05_never_increases_on_the_papers_text(real_data, name):
     features, _ = real_data(name)
     features = features[::4].double()
@@ -116,7 +118,7 @@ def test_algorithm1_matches_a_plain_transcription(problem, rule, steps):
     expected_f, expected_s = numpy_algorithm1(distances.numpy(), h.numpy(), K, 0.5, 0.3, gamma, steps, rule)
     neighborhood = DenseNeighborhood.from_matrix(distances)
     options = AS_IN_THE_PAPER | {"gamma": gamma, "rule": rule, "num_steps": steps}
-    f, s = algorithm1(neighborhood, h, **options)
+    f, s = algorithm1(neighborhood, h, Options(**options))
     assert_close(f, torch.as_tensor(expected_f))
     assert_close(s, torch.as_tensor(expected_s))
 
@@ -124,7 +126,7 @@ def test_algorithm1_matches_a_plain_transcription(problem, rule, steps):
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_algorithm1_is_the_solver_truncated_at_t(problem, steps):
     distances, h = problem
-    f, s = algorithm1(DenseNeighborhood.from_matrix(distances), h, **(AS_IN_THE_PAPER | {"num_steps": steps}))
+    f, s = algorithm1(DenseNeighborhood.from_matrix(distances), h, Options(**(AS_IN_THE_PAPER | {"num_steps": steps})))
     solved = solve_anfp(distances, h, n_neighbors=K, beta=0.3, alpha=0.5, step2="step", max_iter=steps, tol=0)
     assert solved.n_iter == steps
     assert_close(solved.features, f)
@@ -133,7 +135,7 @@ def test_algorithm1_is_the_solver_truncated_at_t(problem, steps):
 
 def test_algorithm1_at_beta_zero_is_one_step_on_the_fixed_graph(problem):
     distances, h = problem
-    f, s = algorithm1(DenseNeighborhood.from_matrix(distances), h, **(AS_IN_THE_PAPER | {"beta": 0.0}))
+    f, s = algorithm1(DenseNeighborhood.from_matrix(distances), h, Options(**(AS_IN_THE_PAPER | {"beta": 0.0})))
     assert_close(s, neighbor_graph(distances, n_neighbors=K))
     assert_close(f, propagate(s, h, 0.5))
 
@@ -141,8 +143,8 @@ def test_algorithm1_at_beta_zero_is_one_step_on_the_fixed_graph(problem):
 def test_algorithm1_run_to_convergence_settles(problem):
     distances, h = problem
     neighborhood = DenseNeighborhood.from_matrix(distances)
-    f, _ = algorithm1(neighborhood, h, **(AS_IN_THE_PAPER | {"num_steps": None}))
-    again, _ = algorithm1(neighborhood, h, **(AS_IN_THE_PAPER | {"num_steps": 60}))
+    f, _ = algorithm1(neighborhood, h, Options(**(AS_IN_THE_PAPER | {"num_steps": None})))
+    again, _ = algorithm1(neighborhood, h, Options(**(AS_IN_THE_PAPER | {"num_steps": 60})))
     assert_close(f, again, atol=1e-4, rtol=0)
 
 
@@ -165,7 +167,7 @@ def test_algorithm1_on_lists_equals_dense_on_the_same_candidates(options):
     results = []
     for kind in (neighborhood, neighborhood.to_dense()):
         features = x.clone().requires_grad_()
-        f, s = algorithm1(kind, features, **(AS_IN_THE_PAPER | options))
+        f, s = algorithm1(kind, features, Options(**(AS_IN_THE_PAPER | options)))
         (gradient,) = torch.autograd.grad(f.square().sum(), features)
         results.append((f, kind.to_matrix(s), gradient))
     for on_lists, on_matrix in zip(*results, strict=True):
@@ -181,7 +183,7 @@ def test_no_nan_on_awkward_rows_forward_and_backward(options, metric):
         DenseNeighborhood.from_matrix(pairwise_distances(x, metric)),
     ):
         features = x.clone().requires_grad_()
-        f, s = algorithm1(neighborhood, features, **(AS_IN_THE_PAPER | options))
+        f, s = algorithm1(neighborhood, features, Options(**(AS_IN_THE_PAPER | options)))
         f.square().sum().backward()
         assert torch.isfinite(f).all()
         assert torch.isfinite(s).all()

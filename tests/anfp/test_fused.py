@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from angpn import ANGPNConv, nearest_candidates
-from angpn.anfp.algorithm import algorithm1
+from angpn.anfp.algorithm import Options, algorithm1
 from angpn.anfp.fused import algorithm1_fused
 from angpn.neighbors.neighborhood import Neighborhood
 from problems import awkward_features
@@ -56,7 +56,7 @@ def near_a_kink(neighborhood, features, options) -> bool:
     noise = 1e-6 * torch.randn(features.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for steps in range(1, options["num_steps"] + 1):
         near, *moved = (
-            algorithm1(neighborhood, rows, **options | {"num_steps": steps})[1]
+            algorithm1(neighborhood, rows, Options(**options | {"num_steps": steps}))[1]
             for rows in (features, features + noise, features - noise)
         )
         if ((near > 0) & (near < 1e-5)).any() or any(((near > 0) != (other > 0)).any() for other in moved):
@@ -82,8 +82,10 @@ def test_agrees_with_the_dense_backend(seed, shape, options, dtype):
     features, neighborhood, cotangent = problem(seed, n, d, m, dtype)
     options = {"n_neighbors": 5} | options
     assume(not near_a_kink(neighborhood.to(torch.float64).to_dense(), features, options))
-    dense = value_and_gradient(lambda h: algorithm1(neighborhood.to_dense(), h, **options)[0], features, cotangent)
-    ours = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, **options), features, cotangent)
+    dense = value_and_gradient(
+        lambda h: algorithm1(neighborhood.to_dense(), h, Options(**options))[0], features, cotangent
+    )
+    ours = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, Options(**options)), features, cotangent)
     # The printed rule multiplies rounding by its row sums at every step.
     slack = 10 ** options["num_steps"] if options["rule"] == "printed" and dtype == torch.float32 else 1
     assert_same(ours, dense, TOLERANCE[dtype] * slack)
@@ -95,8 +97,12 @@ def test_some_rows_are_those_rows_of_all(seed, options, count):
     features, neighborhood, cotangent = problem(seed, 30, 4, 12, torch.float64)
     options = {"n_neighbors": 5} | options
     rows = torch.randperm(30, generator=torch.Generator().manual_seed(seed))[:count]
-    some = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, rows, **options), features, cotangent[rows])
-    every = value_and_gradient(lambda h: algorithm1(neighborhood, h, **options)[0][rows], features, cotangent[rows])
+    some = value_and_gradient(
+        lambda h: algorithm1_fused(neighborhood, h, Options(**options), rows), features, cotangent[rows]
+    )
+    every = value_and_gradient(
+        lambda h: algorithm1(neighborhood, h, Options(**options))[0][rows], features, cotangent[rows]
+    )
     assert_same(some, every, 1e-10)
 
 
@@ -119,24 +125,30 @@ def test_run_to_convergence(rows):
     options = PAPER | {"num_steps": None}
     kept = slice(None) if rows is None else rows
     dense = value_and_gradient(
-        lambda h: algorithm1(neighborhood.to_dense(), h, **options)[0][kept], features, cotangent[kept]
+        lambda h: algorithm1(neighborhood.to_dense(), h, Options(**options))[0][kept], features, cotangent[kept]
     )
-    ours = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, rows, **options), features, cotangent[kept])
+    ours = value_and_gradient(
+        lambda h: algorithm1_fused(neighborhood, h, Options(**options), rows), features, cotangent[kept]
+    )
     assert_same(ours, dense, 1e-10)
 
 
 def test_a_single_candidate_with_a_numeric_gamma():
     features, neighborhood, cotangent = problem(0, 30, 4, 1, torch.float64)
     options = PAPER | {"gamma": 0.3}
-    dense = value_and_gradient(lambda h: algorithm1(neighborhood.to_dense(), h, **options)[0], features, cotangent)
-    ours = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, **options), features, cotangent)
+    dense = value_and_gradient(
+        lambda h: algorithm1(neighborhood.to_dense(), h, Options(**options))[0], features, cotangent
+    )
+    ours = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, Options(**options)), features, cotangent)
     assert_same(ours, dense, 1e-12)
 
 
 def test_m_of_k_plus_one():
     features, neighborhood, cotangent = problem(0, 30, 4, 6, torch.float64)
-    dense = value_and_gradient(lambda h: algorithm1(neighborhood.to_dense(), h, **PAPER)[0], features, cotangent)
-    ours = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, **PAPER), features, cotangent)
+    dense = value_and_gradient(
+        lambda h: algorithm1(neighborhood.to_dense(), h, Options(**PAPER))[0], features, cotangent
+    )
+    ours = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, Options(**PAPER)), features, cotangent)
     assert_same(ours, dense, 1e-12)
 
 
@@ -144,9 +156,13 @@ def test_input_that_is_not_contiguous():
     features, neighborhood, cotangent = problem(0, 30, 4, 12, torch.float64)
     strided = torch.stack([features, features], dim=2)[..., 0]
     assert not strided.is_contiguous()
-    ours = value_and_gradient(lambda h: algorithm1_fused(neighborhood, h.T.contiguous().T, **PAPER), strided, cotangent)
+    ours = value_and_gradient(
+        lambda h: algorithm1_fused(neighborhood, h.T.contiguous().T, Options(**PAPER)), strided, cotangent
+    )
     assert_same(
-        ours, value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, **PAPER), features, cotangent), 1e-15
+        ours,
+        value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, Options(**PAPER)), features, cotangent),
+        1e-15,
     )
 
 
@@ -154,11 +170,13 @@ def test_input_that_is_not_contiguous():
 def test_a_fixed_graph_is_made_once(rule):
     features, neighborhood, _ = problem(0, 30, 4, 12, torch.float64)
     options = PAPER | {"beta": 0.0, "rule": rule}
-    first = algorithm1_fused(neighborhood, features, **options)
+    first = algorithm1_fused(neighborhood, features, Options(**options))
     graphs = [value for key, value in neighborhood.memo.items() if key[0] == "graph"]
-    assert_close(algorithm1_fused(neighborhood, features, **options), first)
+    assert_close(algorithm1_fused(neighborhood, features, Options(**options)), first)
     assert [value for key, value in neighborhood.memo.items() if key[0] == "graph"] == graphs
-    assert_close(first, algorithm1(neighborhood.to_dense(), features, **options)[0] if rule != "knn" else first)
+    assert_close(
+        first, algorithm1(neighborhood.to_dense(), features, Options(**options))[0] if rule != "knn" else first
+    )
 
 
 @pytest.mark.parametrize("direction", ["directed", "symmetric", "normalized"])
@@ -171,7 +189,7 @@ def test_the_result_is_the_same_bit_for_bit_whatever_the_threads(direction):
         for threads in (1, 2, 3, 2):
             torch.set_num_threads(threads)
             results.append(
-                value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, **options), features, cotangent)
+                value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, Options(**options)), features, cotangent)
             )
     finally:
         torch.set_num_threads(before)
@@ -184,7 +202,9 @@ def test_awkward_rows_forward_and_backward():
     neighborhood = nearest_candidates(x, 12)
     for direction in ("directed", "symmetric", "normalized"):
         out, gradient = value_and_gradient(
-            lambda h, direction=direction: algorithm1_fused(neighborhood, h, **(PAPER | {"direction": direction})),
+            lambda h, direction=direction: algorithm1_fused(
+                neighborhood, h, Options(**(PAPER | {"direction": direction}))
+            ),
             x,
             torch.ones(40, 13),
         )
@@ -197,7 +217,7 @@ def test_scores_that_are_not_finite(bad):
     features, neighborhood, _ = problem(0, 30, 4, 12, torch.float32)
     features[3, 1] = bad
     with pytest.raises(ValueError, match="each row needs finite scores, got NaN or an overflow; look for NaN or huge"):
-        algorithm1_fused(neighborhood, features, **(PAPER | {"normalize": False}))
+        algorithm1_fused(neighborhood, features, Options(**(PAPER | {"normalize": False})))
 
 
 @pytest.mark.parametrize("scale", [1e8, 1e-8])
@@ -205,14 +225,16 @@ def test_scores_near_1e8_keep_rows_on_the_simplex(scale):
     features, neighborhood, _ = problem(0, 60, 4, 20, torch.float32)
     ones = torch.ones(60, 1)
     joined = torch.cat([ones, features], dim=1)  # what rows sum to shows in the column of ones
-    out = algorithm1_fused(neighborhood, joined, **(PAPER | {"gamma": scale}))
+    out = algorithm1_fused(neighborhood, joined, Options(**(PAPER | {"gamma": scale})))
     assert_close(out[:, :1], ones, atol=1e-6, rtol=0)
 
 
 def _in_child(queue) -> None:
     features, neighborhood, cotangent = problem(0, 1200, 10, 12, torch.float64)
     queue.put(
-        value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, **PAPER), features, cotangent)[0].sum().item()
+        value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, Options(**PAPER)), features, cotangent)[0]
+        .sum()
+        .item()
     )
 
 
@@ -221,7 +243,9 @@ def _in_child(queue) -> None:
 def test_safe_after_a_fork():
     features, neighborhood, cotangent = problem(0, 1200, 10, 12, torch.float64)
     before = (
-        value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, **PAPER), features, cotangent)[0].sum().item()
+        value_and_gradient(lambda h: algorithm1_fused(neighborhood, h, Options(**PAPER)), features, cotangent)[0]
+        .sum()
+        .item()
     )
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()
@@ -234,6 +258,7 @@ def test_safe_after_a_fork():
     assert queue.get() == before
 
 
+@pytest.mark.slow
 def test_compiled_code_is_kept_for_the_next_process(tmp_path):
     code = (
         "import torch; from angpn import ANGPNConv, nearest_candidates; from angpn.kernels import rows;"

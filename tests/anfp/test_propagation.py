@@ -87,8 +87,8 @@ def test_eq11_is_eq03_on_the_learnt_graph(graph, features):
 
 
 def test_eq13_is_the_first_step_of_eq02(graph, features):
-    mixing = ALPHA * graph + (1 - ALPHA) * torch.eye(len(graph)).double()
-    assert_close(propagate(graph, features, ALPHA), mixing @ features)
+    propagation_matrix = ALPHA * graph + (1 - ALPHA) * torch.eye(len(graph)).double()
+    assert_close(propagate(graph, features, ALPHA), propagation_matrix @ features)
 
 
 @pytest.mark.parametrize("method", ["step", "iterate", "closed"])

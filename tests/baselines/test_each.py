@@ -1,4 +1,4 @@
-"""Each baseline against something written elsewhere: its library, a closed form, or a graph whose answer is known."""
+"""Each baseline against a reference: its library, a closed form, or a graph with a known solution."""
 
 import numpy as np
 import pytest
@@ -37,11 +37,11 @@ from angpn.baselines.graph import connected, with_self_loops
 
 @pytest.fixture(scope="module")
 def blocks():
-    """A stochastic block model: three groups, edges within at 0.25 and between at 0.01; features say little."""
+    """A stochastic block model: three groups, edge probability 0.25 within and 0.01 between; weak features."""
     generator = np.random.default_rng(0)
     truth = np.repeat(np.arange(3), 50)
-    likely = np.where(truth[:, None] == truth, 0.25, 0.01)
-    upper = np.triu(generator.random((150, 150)) < likely, 1)
+    probability = np.where(truth[:, None] == truth, 0.25, 0.01)
+    upper = np.triu(generator.random((150, 150)) < probability, 1)
     graph = scipy.sparse.csr_array((upper | upper.T).astype(float))
     X = generator.normal(size=(150, 8)) + 0.7 * np.eye(8)[truth]
     y = np.where(np.arange(150) % 50 < 6, truth, -1)
@@ -65,7 +65,7 @@ def blocks():
     ids=lambda value: type(value).__name__,
 )
 def test_groups_of_a_block_model_are_found(blocks, method, at_least):
-    """What the features alone do not show comes from the graph."""
+    """The features alone do not separate the groups; the graph does."""
     X, y, validation, truth, graph = blocks
     alone = LogisticRegression().fit(X, y, validation_mask=validation)
     assert np.mean((alone.transduction_ == truth)[y == -1]) < 0.6
@@ -85,7 +85,7 @@ def test_the_shared_graph_is_scikit_learns_made_symmetric():
     assert_array_equal(with_self_loops(graph).diagonal(), 1)
 
 
-def test_a_lonely_row_is_its_own_neighbour_where_degrees_are_divided_by():
+def test_an_isolated_row_gets_a_self_loop_where_degrees_are_divided_by():
     graph = scipy.sparse.csr_array(np.array([[0.0, 1, 0], [1, 0, 0], [0, 0, 0]]))
     assert_array_equal(connected(graph).toarray(), [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
 
@@ -143,7 +143,7 @@ def test_manifold_regularization_solves_the_normal_equations():
 
 
 def test_manifold_regularization_on_two_moons_with_one_label_each():
-    """The example of the paper, Figure 2: the unlabelled rows turn a line into a curve along the moons."""
+    """Figure 2 of the paper: with the unlabelled rows the decision boundary follows the moons."""
     X, truth = make_moons(200, noise=0.05, random_state=0)
     # On the sphere, so that scaling to unit length leaves the moons as they are.
     on_sphere = np.column_stack([X / 4, np.sqrt(1 - (X**2).sum(axis=1) / 16)])
@@ -154,9 +154,9 @@ def test_manifold_regularization_on_two_moons_with_one_label_each():
     assert np.mean(model.transduction_ == truth) > 0.98
     supervised = ManifoldRegularization(intrinsic=0.0, **options).fit(on_sphere, y)
     assert np.mean(supervised.transduction_ == truth) < 0.9
-    later, truth_later = make_moons(100, noise=0.05, random_state=1)
-    later = np.column_stack([later / 4, np.sqrt(1 - (later**2).sum(axis=1) / 16)])
-    assert np.mean(model.predict(later) == truth_later) > 0.98
+    new, truth_new = make_moons(100, noise=0.05, random_state=1)
+    new = np.column_stack([new / 4, np.sqrt(1 - (new**2).sum(axis=1) / 16)])
+    assert np.mean(model.predict(new) == truth_new) > 0.98
     assert_array_equal(model.predict(on_sphere), model.transduction_)
 
 
@@ -174,7 +174,7 @@ def test_walks_are_uniform_and_on_edges():
 
 
 def test_embeddings_are_computed_once_for_a_graph(blocks, tmp_path, monkeypatch):
-    from angpn.baselines import embedding
+    from angpn.baselines import embedding_cache
 
     X, y, validation, _, graph = blocks
     options = {"n_walks": 2, "walk_length": 5, "cache_folder": tmp_path, "random_state": 0}
@@ -184,7 +184,7 @@ def test_embeddings_are_computed_once_for_a_graph(blocks, tmp_path, monkeypatch)
     other = np.where(np.arange(150) % 50 < 9, y.max(), -1)
     other[:9], other[50:59] = 0, 1
     assert_array_equal(DeepWalk(**options).fit(X, other, graph=graph).embedding_, first.embedding_)
-    embedding._memory.clear()  # another process
+    embedding_cache._memory.clear()  # another process
     assert_array_equal(DeepWalk(**options).fit(X, y, graph=graph).embedding_, np.load(file)["vectors"])
 
 
@@ -199,7 +199,7 @@ def geometric():
         yield
 
 
-def test_dropout_leaves_out_its_share_and_makes_up_for_it():
+def test_dropout_drops_its_share_and_rescales_the_rest():
     from angpn.baselines.neural import dropped
 
     torch.manual_seed(0)
@@ -242,7 +242,7 @@ def test_appnp_is_personalised_page_rank(blocks, geometric):
     expected = 0.1 * torch.linalg.solve(torch.eye(150).double() - 0.9 * A, predicted.double())
     found = module(as_torch(X), adjacency(graph))
     torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-4)
-    # The gradient is that of the formula, though it is not computed by it.
+    # The gradient is that of the formula, though autograd does not compute it.
     weight = module.second.weight
     target = torch.linspace(-1, 1, 450).view(150, 3)
     (ours,) = torch.autograd.grad((found * target).sum(), weight)
@@ -250,7 +250,7 @@ def test_appnp_is_personalised_page_rank(blocks, geometric):
     torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
 
 
-def test_graphsage_averages_neighbours_and_maps_wide_rows_first(blocks, geometric):
+def test_graphsage_averages_neighbours_and_projects_wide_rows_first(blocks, geometric):
     from angpn.baselines.neural import adjacency, as_torch
 
     X, _, _, _, graph = blocks
@@ -269,14 +269,14 @@ def test_graphsage_averages_neighbours_and_maps_wide_rows_first(blocks, geometri
     assert wide.first.in_channels == 128
 
 
-def test_graph_attention_ignores_what_is_no_neighbour(blocks, geometric):
+def test_graph_attention_depends_on_two_hops_only(blocks, geometric):
     from angpn.baselines.neural import adjacency, as_torch
 
     X, _, _, _, graph = blocks
     module = GAT()._module(8, 3).eval()
     before = module(as_torch(X), adjacency(graph))
-    reach = (np.linalg.matrix_power(graph.toarray() + np.eye(150), 2) > 0)[0]
-    far = np.flatnonzero(~reach)[0]
+    within_two_hops = (np.linalg.matrix_power(graph.toarray() + np.eye(150), 2) > 0)[0]
+    far = np.flatnonzero(~within_two_hops)[0]
     changed = X.copy()
     changed[far] += 10
     after = module(as_torch(changed), adjacency(graph))
@@ -321,7 +321,7 @@ def test_poisson_learning_in_components_of_one_class_of_several_and_of_none():
     y[[0, 6, 13]] = 2, 0, 1
     model = PoissonLearning(validation_fraction=0.0).fit(np.random.default_rng(0).random((17, 3)), y, graph=graph)
     assert_array_equal(model.transduction_[:14], [2] * 6 + [0] * 4 + [1] * 4)
-    assert_allclose(model.label_distributions_[14:], 1 / 3)  # nothing is known there
+    assert_allclose(model.label_distributions_[14:], 1 / 3)  # the class prior
 
 
 def test_poisson_learning_solves_its_equation(blocks):
@@ -335,7 +335,7 @@ def test_poisson_learning_solves_its_equation(blocks):
     assert_allclose(degree @ model.potential_, 0, atol=1e-8)
 
 
-# What a practitioner would try first
+# Methods of scikit-learn
 
 
 @pytest.fixture(scope="module")
@@ -374,7 +374,7 @@ def test_self_training_is_scikit_learns(rows):
     assert_array_equal(ours.transduction_, expected)
 
 
-def test_a_setting_is_the_one_that_does_best_on_the_validation_labels(rows):
+def test_hyperparameters_are_selected_by_validation_accuracy(rows):
     X, y, validation, _ = rows
     counts = (1, 5, 20)
     scores = {}
@@ -382,8 +382,8 @@ def test_a_setting_is_the_one_that_does_best_on_the_validation_labels(rows):
         model = KNN(counts=(count,)).fit(X, y, validation_mask=validation)
         scores[count] = np.mean(model.transduction_[validation] == y[validation])
     assert len(set(scores.values())) > 1
-    chosen = KNN(counts=counts).fit(X, y, validation_mask=validation).setting_
-    assert scores[chosen] == max(scores.values())
+    selected = KNN(counts=counts).fit(X, y, validation_mask=validation).best_params_
+    assert scores[selected["n_neighbors"]] == max(scores.values())
 
 
 def test_a_class_that_only_validation_has_is_known_but_never_predicted(rows):

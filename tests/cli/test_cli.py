@@ -13,7 +13,8 @@ from angpn.cli import app
 from angpn.experiments.figures import save_figure
 
 
-def test_demo_prints_three_accuracies_and_leaves_what_label_does(tmp_path):
+@pytest.mark.slow
+def test_demo_prints_three_accuracies_and_writes_the_outputs_of_label(tmp_path):
     result = CliRunner().invoke(app, ["demo", "--output", str(tmp_path / "new")], catch_exceptions=False)
     assert result.exit_code == 0
     accuracies = {
@@ -29,7 +30,7 @@ def test_demo_prints_three_accuracies_and_leaves_what_label_does(tmp_path):
     assert (tmp_path / "new" / "report.html").read_text().count("data:image/jpeg") == 1797
 
 
-def test_an_output_that_is_a_file_is_refused_and_left_alone(tmp_path):
+def test_an_output_that_is_a_file_is_an_error_and_kept(tmp_path):
     path = tmp_path / "precious.txt"
     path.write_text("mine")
     result = CliRunner().invoke(app, ["demo", "--output", str(path)])
@@ -38,8 +39,8 @@ def test_an_output_that_is_a_file_is_refused_and_left_alone(tmp_path):
     assert path.read_text() == "mine"
 
 
-def test_a_picture_that_fails_half_way_leaves_the_old_one(tmp_path, monkeypatch):
-    path = tmp_path / "picture.png"
+def test_a_figure_that_fails_half_way_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "figure.png"
     path.write_bytes(b"old")
 
     def full_disk(self, name, **options):
@@ -49,7 +50,7 @@ def test_a_picture_that_fails_half_way_leaves_the_old_one(tmp_path, monkeypatch)
     with pytest.raises(OSError, match="No space left"):
         save_figure(Figure(), path)
     assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["picture.png"]
+    assert os.listdir(tmp_path) == ["figure.png"]
 
 
 def test_bench_of_methods_prints_one_json_object_with_all_of_them(monkeypatch):
@@ -68,7 +69,7 @@ def test_bench_of_methods_prints_one_json_object_with_all_of_them(monkeypatch):
     assert len(METHODS) == 17
 
 
-def test_data_lists_every_set_with_its_source_and_place(tmp_path):
+def test_data_lists_every_set_with_its_source_and_location(tmp_path):
     (tmp_path / "coraml.npz").write_bytes(bytes(2**20))
     result = CliRunner().invoke(app, ["data", "--data-home", str(tmp_path), "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)["sets"]
@@ -81,7 +82,7 @@ def test_data_lists_every_set_with_its_source_and_place(tmp_path):
     assert "coraml          1617 x 8329   7 classes   coraml.npz, 1.0 MB" in shown
 
 
-def test_data_fetch_says_what_it_got_or_what_to_do(tmp_path):
+def test_data_fetch_prints_the_shape_or_the_remedy(tmp_path):
     result = CliRunner().invoke(app, ["data", "fetch", "wine"], catch_exceptions=False)
     assert result.stdout.startswith("wine: 178 x 13, 3 classes")
     result = CliRunner().invoke(app, ["data", "--data-home", str(tmp_path), "fetch", "coraml"])
@@ -103,10 +104,11 @@ def test_importing_the_library_imports_no_heavy_package():
     assert result.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_bench_prints_one_json_object():
     command = [sys.executable, "-m", "angpn", "bench", "--json", "--sizes", "300"]
     code = (
-        "import angpn.bench.epochs as b, sys; b.ROUNDS[300] = 1;"
+        "import angpn.bench.epochs as b, sys; b.TURNS[300] = 1;"
         f"sys.argv = {command[2:]!r}; from angpn.cli import main; main()"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -120,6 +122,7 @@ def test_bench_prints_one_json_object():
     assert "growth_exponent" in found
 
 
+@pytest.mark.slow
 def test_bench_of_scale_prints_one_json_object():
     arguments = ["bench", "--scale", "--sizes", "1000,2000"]
     result = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
@@ -140,7 +143,9 @@ def test_bench_of_scale_needs_two_sizes():
     assert "at least 2 numbers" in result.output
 
 
-@pytest.mark.parametrize(("sizes", "message"), [("a,b", "whole numbers with commas"), ("10", "at least 100, got 10")])
+@pytest.mark.parametrize(
+    ("sizes", "message"), [("a,b", "whole numbers separated by commas"), ("10", "at least 100, got 10")]
+)
 def test_bench_with_bad_sizes(sizes, message):
     result = CliRunner().invoke(app, ["bench", "--sizes", sizes])
     assert result.exit_code == 2

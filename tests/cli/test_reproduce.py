@@ -32,6 +32,7 @@ def unbroken(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_smoke_runs_two_sets_two_splits_three_methods_and_reports(unbroken):
     found = lines(unbroken / "grid.jsonl")
     assert len(found) == 2 * 2 * 3
@@ -44,7 +45,8 @@ def test_smoke_runs_two_sets_two_splits_three_methods_and_reports(unbroken):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process group by a POSIX signal")
-def test_killed_half_way_and_started_again_it_ends_with_the_same(unbroken, tmp_path):
+@pytest.mark.slow
+def test_killed_and_restarted_it_ends_with_the_same_results(unbroken, tmp_path):
     path = tmp_path / "grid.jsonl"
     process = subprocess.Popen(command("--smoke", "-o", tmp_path, "--workers", 1), start_new_session=True)
     deadline = time.monotonic() + 200
@@ -64,6 +66,7 @@ def test_killed_half_way_and_started_again_it_ends_with_the_same(unbroken, tmp_p
     assert (tmp_path / "report.md").exists()
 
 
+@pytest.mark.slow
 def test_a_worker_ends_with_its_parent(tmp_path):
     slow = command("--smoke", "-o", tmp_path, "--workers", 1)
     process = subprocess.Popen(slow, start_new_session=True, stderr=subprocess.DEVNULL)
@@ -101,7 +104,7 @@ def test_bad_options_are_named(arguments, message, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_data_that_is_not_there_is_told_in_a_line_before_anything_runs(tmp_path, monkeypatch):
+def test_missing_data_is_a_one_line_error_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("ANGPN_DATA", str(tmp_path / "empty"))
     result = CliRunner().invoke(app, ["reproduce", "--datasets", "coraml", "-o", str(tmp_path / "new")])
     assert result.exit_code == 1
@@ -111,7 +114,7 @@ def test_data_that_is_not_there_is_told_in_a_line_before_anything_runs(tmp_path,
     assert not (tmp_path / "new").exists()
 
 
-def test_a_locked_results_file_is_told(tmp_path):
+def test_a_locked_results_file_is_an_error(tmp_path):
     from angpn.experiments import ResultsFile
 
     with ResultsFile(tmp_path / "grid.jsonl"):

@@ -1,4 +1,4 @@
-"""Archives from elsewhere."""
+"""Safe reading of downloaded archives."""
 
 import io
 import pickle
@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from angpn.datasets import archives, load_cifar10, load_svhn
 from angpn.datasets.archives import archive_files, unpickle_arrays
-from angpn.datasets.pictures import CIFAR10, SVHN, read_cifar10, read_svhn, selection
+from angpn.datasets.image_datasets import CIFAR10, SVHN, read_cifar10, read_svhn, selection
 
 
 def tar_of(path, files):
@@ -23,7 +23,7 @@ def tar_of(path, files):
             tar.addfile(entry, io.BytesIO(contents))
 
 
-def test_nothing_is_written_whatever_the_names_say(tmp_path, monkeypatch):
+def test_nothing_is_written_whatever_the_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tar_of(tmp_path / "a.tar.gz", {"../../evil": b"x", "/etc/evil": b"y", "good": b"z"})
     assert dict(archive_files(tmp_path / "a.tar.gz", lambda name: True)) == {
@@ -42,7 +42,7 @@ def test_links_are_not_followed(tmp_path):
     assert list(archive_files(tmp_path / "a.tar", lambda name: True)) == []
 
 
-def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
+def test_an_archive_beyond_the_size_limit_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "MAX_FILE_BYTES", 100)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(10_000))
@@ -50,7 +50,7 @@ def test_an_archive_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch)
         list(archive_files(tmp_path / "bomb.zip", lambda name: True))
 
 
-def test_a_cut_archive_is_named(tmp_path):
+def test_a_truncated_archive_is_named(tmp_path):
     tar_of(tmp_path / "a.tar.gz", {"file": bytes(range(256)) * 40})
     (tmp_path / "a.tar.gz").write_bytes((tmp_path / "a.tar.gz").read_bytes()[:60])
     with pytest.raises(ValueError, match="a.tar.gz must be a whole tar or zip archive, got one that cannot be read"):
@@ -62,7 +62,7 @@ class _Trap:
         return pytest.fail, ("a pickle was executed",)
 
 
-def test_a_pickle_of_arrays_is_read_and_anything_else_refused():
+def test_a_pickle_of_arrays_is_read_and_anything_else_is_an_error():
     found = unpickle_arrays(pickle.dumps({b"data": np.arange(6).reshape(2, 3), b"labels": [1, 2]}, protocol=4))
     assert_array_equal(found[b"data"], [[0, 1, 2], [3, 4, 5]])
     with pytest.raises(ValueError, match="must hold arrays only, got _pytest.outcomes"):
@@ -106,24 +106,26 @@ def test_svhn_is_read_from_its_official_layout(tmp_path):
     assert_array_equal(found[1], [0, 1, 2, 9, 0, 5])
 
 
-@pytest.mark.parametrize(("what", "load"), [(CIFAR10, load_cifar10), (SVHN, load_svhn)], ids=["cifar10", "svhn"])
-def test_a_set_is_made_from_the_official_file_once(tmp_path, monkeypatch, what, load):
-    """Selection, pixels, descriptors: each is kept, so that the second call needs nothing."""
+@pytest.mark.parametrize(("dataset", "load"), [(CIFAR10, load_cifar10), (SVHN, load_svhn)], ids=["cifar10", "svhn"])
+def test_a_set_is_computed_from_the_official_file_once(tmp_path, monkeypatch, dataset, load):
+    """Pixels and descriptors are stored, so that the second call downloads nothing."""
     rows = np.array([3, 1, 2, 9, 8, 7, 6, 5, 4, 10])
     pixels = np.random.default_rng(0).integers(0, 256, size=(11, 32, 32, 3), dtype=np.uint8)
     labels = np.arange(11) % 10
-    made = what._replace(read=lambda path: (pixels, labels), describe=lambda images, _: images[:, 0, :4, 0] / 2)
-    monkeypatch.setattr(f"angpn.datasets.pictures.{what.name.upper()}", made)
-    monkeypatch.setattr("angpn.datasets.pictures.selection", lambda name: rows)
-    monkeypatch.setattr("angpn.datasets.pictures.download", lambda source, folder, progress: tmp_path / source.filename)
+    stub = dataset._replace(read=lambda path: (pixels, labels), describe=lambda images, _: images[:, 0, :4, 0] / 2)
+    monkeypatch.setattr(f"angpn.datasets.image_datasets.{dataset.name.upper()}", stub)
+    monkeypatch.setattr("angpn.datasets.image_datasets.selection", lambda name: rows)
+    monkeypatch.setattr(
+        "angpn.datasets.image_datasets.download", lambda source, folder, progress: tmp_path / source.filename
+    )
     first = load(data_home=tmp_path, progress=False)
     assert_array_equal(first.data, pixels[rows, 0, :4, 0] / 2)
     assert_array_equal(first.target, labels[rows])
-    monkeypatch.setattr("angpn.datasets.pictures.download", None)
+    monkeypatch.setattr("angpn.datasets.image_datasets.download", None)
     assert_array_equal(load(data_home=tmp_path, images=True).data, pixels[rows])
     assert_array_equal(load(data_home=tmp_path).data, first.data)
 
 
-def test_the_selections_are_500_images_a_class_worth():
+def test_the_selections_are_5000_distinct_images():
     for name in ("cifar10", "svhn"):
         assert len(np.unique(selection(name))) == 5000

@@ -1,4 +1,4 @@
-"""Downloads against a server on this machine: whole and as published, or not there at all."""
+"""Downloads from a local server: verified, or not stored."""
 
 import hashlib
 import multiprocessing
@@ -17,7 +17,7 @@ DIGEST = "sha256:" + hashlib.sha256(CONTENTS).hexdigest()
 
 @pytest.fixture
 def server():
-    """Serves CONTENTS; ``/cut`` breaks off, ``/flaky`` does so the first time, ``/gone`` is not there."""
+    """Serves CONTENTS; ``/cut`` is truncated, ``/flaky`` the first time, ``/gone`` does not exist."""
     requests = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -44,7 +44,7 @@ def server():
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch):
+def short_delays(monkeypatch):
     monkeypatch.setattr(cache, "SECONDS_BETWEEN_ATTEMPTS", 0.01)
 
 
@@ -52,7 +52,7 @@ def source(url, digest=DIGEST):
     return Source(url, digest, "data.bin", "this test")
 
 
-def test_a_download_is_kept_and_not_repeated(server, tmp_path):
+def test_a_download_is_stored_and_not_repeated(server, tmp_path):
     url, requests = server
     path = download(source(f"{url}/file"), tmp_path, progress=False)
     assert path.read_bytes() == CONTENTS
@@ -67,10 +67,10 @@ def test_md5_as_older_publishers_give_it(server, tmp_path):
     assert download(source(f"{url}/file", md5), tmp_path, progress=False).read_bytes() == CONTENTS
 
 
-def test_a_file_with_another_digest_is_not_kept(server, tmp_path):
+def test_a_file_with_another_digest_is_not_stored(server, tmp_path):
     url, _ = server
     with pytest.raises(
-        ValueError, match="must have the digest sha256:0+ .this test., got another: .* nothing was kept"
+        ValueError, match="must have the digest sha256:0+ .this test., got another: .* nothing was stored"
     ):
         download(source(f"{url}/file", "sha256:" + "0" * 64), tmp_path, progress=False)
     assert os.listdir(tmp_path) == []
@@ -82,14 +82,14 @@ def test_a_file_that_was_damaged_later_is_fetched_again(server, tmp_path):
     assert download(source(f"{url}/file"), tmp_path, progress=False).read_bytes() == CONTENTS
 
 
-def test_a_connection_that_breaks_is_tried_again(server, tmp_path):
+def test_a_failed_connection_is_retried(server, tmp_path):
     url, requests = server
     assert download(source(f"{url}/flaky"), tmp_path, progress=False).read_bytes() == CONTENTS
     assert requests == ["/flaky", "/flaky"]
 
 
 @pytest.mark.parametrize("path", ["cut", "gone"])
-def test_a_connection_that_keeps_breaking_leaves_nothing(server, tmp_path, path):
+def test_a_connection_that_keeps_failing_stores_nothing(server, tmp_path, path):
     url, requests = server
     with pytest.raises(ConnectionError, match=f"/{path} must be reachable, got .* in 3 attempts .* put the file at"):
         download(source(f"{url}/{path}"), tmp_path, progress=False)
@@ -97,7 +97,7 @@ def test_a_connection_that_keeps_breaking_leaves_nothing(server, tmp_path, path)
     assert os.listdir(tmp_path) == []
 
 
-def test_a_full_disk_leaves_nothing(server, tmp_path, monkeypatch):
+def test_a_full_disk_stores_nothing(server, tmp_path, monkeypatch):
     url, _ = server
 
     def full(self, *args, **kwargs):
@@ -113,6 +113,7 @@ def fetch(url, folder):
     download(source(url), folder, progress=False)
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_end_with_one_whole_file(server, tmp_path):
     url, _ = server
     context = multiprocessing.get_context("spawn")

@@ -1,4 +1,4 @@
-"""The real sets, where ANGPN_DATA names their folder, and what the loaders say where they are missing."""
+"""The real sets, where ANGPN_DATA names their folder, and errors where they are missing."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ from angpn.datasets import (
     load_svhn,
     load_wine,
 )
-from angpn.datasets.pictures import selection
+from angpn.datasets.image_datasets import selection
 
 real = pytest.mark.skipif("ANGPN_DATA" not in os.environ, reason="ANGPN_DATA does not name a folder with the real sets")
 
@@ -65,7 +65,7 @@ def test_shapes_and_classes_are_the_papers(name):
 
 @real
 @pytest.mark.parametrize("name", DIGESTS)
-def test_the_prepared_files_are_as_they_were(name):
+def test_the_prepared_files_have_their_digests(name):
     contents = (Path(os.environ["ANGPN_DATA"]) / name).read_bytes()
     assert hashlib.sha256(contents).hexdigest() == DIGESTS[name]
 
@@ -98,7 +98,7 @@ def test_coraml_has_empty_rows_that_no_row_may_take_for_a_neighbour():
 
 @real
 def test_every_20news_document_shares_a_word_with_another():
-    """So none is equidistant from all others, though the loneliest shares words with six only."""
+    """So none is equidistant from all others; the most isolated one shares words with six."""
     X, _ = load_20news(return_X_y=True)
     unit = normalize(X)
     others = np.asarray((linear_kernel(unit, dense_output=False) > 0).sum(axis=1)).ravel() - 1
@@ -124,13 +124,14 @@ def test_bundled_sets_have_the_same_interface():
         found = load()
         assert found.data.shape == shape
         assert len(found.feature_names) == shape[1]
-        assert found.DESCR
+        assert found.DESCR.startswith("Load ")
+        assert "Args:" not in found.DESCR
         X, y = load(return_X_y=True)
         assert_array_equal(X, found.data)
         assert_array_equal(y, found.target)
 
 
-def test_where_the_data_lie(tmp_path, monkeypatch):
+def test_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ANGPN_DATA", str(tmp_path))
     assert data_folder() == tmp_path
     assert data_folder(tmp_path / "mine") == tmp_path / "mine"
@@ -138,7 +139,7 @@ def test_where_the_data_lie(tmp_path, monkeypatch):
     assert data_folder().name == "angpn"
 
 
-def test_coraml_missing_says_what_to_put_where(tmp_path):
+def test_missing_coraml_is_an_error_with_instructions(tmp_path):
     with pytest.raises(FileNotFoundError, match="coraml.npz must hold CoraML, .* no stable official download exists"):
         load_coraml(data_home=tmp_path)
 
@@ -156,7 +157,7 @@ def test_a_broken_file_is_named(tmp_path):
         load_coraml(data_home=tmp_path)
 
 
-def test_a_file_with_a_class_missing_or_parts_that_do_not_fit_is_named(tmp_path):
+def test_a_file_with_a_missing_class_or_inconsistent_parts_is_named(tmp_path):
     parts = {"data": np.ones(1), "indices": np.array([9]), "indptr": np.array([0, 1]), "shape": np.array([1, 2])}
     np.savez(tmp_path / "coraml.npz", y=np.array([0, 1, 2, 4, 5, 6]), **parts)
     with pytest.raises(

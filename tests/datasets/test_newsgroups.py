@@ -19,7 +19,8 @@ real = pytest.mark.skipif(
 
 
 @real
-def test_the_matrix_arises_from_the_raw_messages():
+@pytest.mark.slow
+def test_the_matrix_is_computed_from_the_raw_messages():
     folder = Path(os.environ["ANGPN_DATA"])
     found = count_words(read_messages(folder / "20news_raw.zip"))
     assert found.counts.shape[0] == 3970
@@ -70,7 +71,7 @@ def test_the_recipe_on_a_small_archive(tmp_path):
     assert_array_equal(found.target, [0] * 5 + [3])
 
 
-def test_the_loader_makes_its_file_from_the_messages_and_keeps_it(tmp_path):
+def test_the_loader_computes_its_file_from_the_messages_and_stores_it(tmp_path):
     messages = {
         f"20news-bydate-train/{group}/{n}": message(f"engine word{group[-3:]} thing")
         for group in GROUPS
@@ -86,7 +87,7 @@ def test_the_loader_makes_its_file_from_the_messages_and_keeps_it(tmp_path):
     assert (again.data != first.data).nnz == 0
 
 
-def test_an_archive_without_the_groups_is_refused(tmp_path):
+def test_an_archive_without_the_groups_is_an_error(tmp_path):
     archive(tmp_path / "other.tar", {"x/y/z": b"hello"})
     with pytest.raises(ValueError, match="other.tar must hold messages of rec.autos"):
         read_messages(tmp_path / "other.tar")

@@ -1,67 +1,220 @@
-"""A member's graph and propagated features against the dense formulas."""
+"""The protocol of base learners: what each kind has, and that a further kind needs nothing but that."""
+
+import inspect
+import json
+from dataclasses import astuple, dataclass, is_dataclass, replace
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from torch import Tensor
+from torch.testing import assert_close
 
-from angpn import nearest_candidates, neighbor_graph
-from angpn.ensemble.base_learners import GraphOptions, PropagationMatrix, learnt_graph, propagated
+from angpn import nearest_candidates
+from angpn.ensemble.base_learners import KINDS, BaseLearner, HyperParameters, fit_base_learners, mean_log_proba
+from angpn.ensemble.calibration import Calibration
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.ensemble import Ensemble
+from angpn.ensemble.folds import Fold, TrainingSet, given_labels, make_folds
+from angpn.ensemble.inductive import InductiveEnsemble
+from angpn.ensemble.model_selection import ScaledRows, Scorer, Selection, score_all
+from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.scaling import Scaling
+from angpn.ensemble.self_training import FoldModel, SelfTraining
+from angpn.ensemble.user_options import GraphOptions
+from angpn.neighbors.distributed import serial_map
+from ensemble_problems import KERNEL, LINEAR, SPREADING, clusters, ensemble_options, first_labels
 
-
-@pytest.fixture(scope="module")
-def problem():
-    """All others are candidates of each of 16 rows."""
-    generator = torch.Generator().manual_seed(0)
-    points = torch.randn(16, 4, generator=generator, dtype=torch.float64)
-    beliefs = torch.randn(16, 3, generator=generator).mul(2).softmax(dim=1)
-    distances = torch.cdist(points, points)
-    return nearest_candidates(distances.numpy(), 15, "precomputed"), distances, beliefs
-
-
-@pytest.mark.parametrize(
-    ("gamma", "rule", "beta"),
-    [("auto", "simplex", None), ("local", "simplex", 0.5), (0.7, "printed", 0.5)],
-)
-def test_the_learnt_graph_is_that_of_eq8(problem, gamma, rule, beta):
-    neighborhood, distances, beliefs = problem
-    found = learnt_graph(neighborhood, GraphOptions(4, 0.5, gamma, rule, "directed"), None if beta is None else beliefs)
-    options = {"n_neighbors": 4, "gamma": gamma, "rule": rule}
-    expected = neighbor_graph(distances, beliefs.double(), beta=beta or 0.0, **options)
-    assert_allclose(found.toarray(), expected, atol=1e-5)
+CONFIG = EnsembleConfig()
+TRUTH = np.arange(60) % 3
+GRAPH = GraphOptions(5, 0.3, "auto", "simplex", "normalized")
 
 
-def test_rows_believed_to_be_of_one_class_attract_each_other(problem):
-    neighborhood, _, _ = problem
-    classes = torch.arange(16) % 2
-    same = (classes[:, None] == classes).numpy()
-    options = GraphOptions(4, 1.0, "auto", "simplex", "directed")
-    before, after = (
-        learnt_graph(neighborhood, options, beliefs).toarray() for beliefs in (None, torch.eye(2)[classes])
+def members(protocol):
+    """The names that a protocol asks for."""
+    return [name for name in vars(protocol) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_every_kind_has_what_the_protocol_asks_for(kind):
+    fields = get_type_hints(kind)
+    assert is_dataclass(fields["parameters"])
+    for name in members(BaseLearner):
+        if name == "parameters":
+            continue
+        asked = inspect.signature(getattr(BaseLearner, name)).parameters.values()
+        required = [each.name for each in asked if each.default is each.empty]
+        inspect.signature(getattr(kind, name)).bind(**dict.fromkeys(required))  # as they are called
+
+
+@pytest.mark.parametrize("parameters", [LINEAR, SPREADING])
+def test_the_hyper_parameters_of_every_kind_have_what_the_protocol_asks_for(parameters):
+    assert KINDS[next(name for name, kind in KINDS.items() if kind is parameters.learner)] is parameters.learner
+    for name in members(HyperParameters):
+        assert hasattr(parameters, name)
+    assert parameters.doublings(CONFIG) >= 0
+    assert len({parameters, replace(parameters)}) == 1
+    assert parameters != astuple(parameters)  # nor to those of another kind that has the same numbers
+    assert len(parameters.influence_hops) == 2
+
+
+# A further kind: each row is of the class whose centroid is nearest
+
+
+class CentroidParameters(NamedTuple):
+    alpha: float
+    n_hops: int
+    rate: float
+
+    @property
+    def learner(self):
+        return NearestCentroid
+
+    @property
+    def hops(self):
+        return self.alpha, self.n_hops
+
+    @property
+    def influence_hops(self):
+        return self.hops
+
+    @property
+    def is_expensive(self):
+        return False
+
+    def doublings(self, config):
+        return float(self.n_hops)
+
+
+@dataclass(frozen=True)
+class NearestCentroid:
+    parameters: CentroidParameters
+    centroids: Tensor  # (c, p)
+
+    @classmethod
+    def fit(cls, candidates, problems, *, n_classes, **_):
+        return [[cls._fit_one(each, *problem, n_classes) for each in candidates] for problem in problems]
+
+    @classmethod
+    def _fit_one(cls, candidate, features, training, n_classes):
+        rows = features.partition.gather_rows(features.by_hops[candidate.hops], training.rows)
+        targets = torch.eye(n_classes)[training.codes]
+        if training.weights is not None:
+            targets = targets * torch.from_numpy(training.weights).float()[:, None]
+        return cls(candidate, targets.T @ rows / targets.sum(dim=0)[:, None].clamp(min=1e-12))
+
+    @classmethod
+    def cross_validate(cls, candidate, features, labels, **_):
+        models = [cls._fit_one(candidate, features, given_labels(labels, f.training), 3) for f in labels.folds]
+        return torch.cat([model.log_proba_of(features, f.held) for model, f in zip(models, labels.folds, strict=True)])
+
+    def _log_proba(self, rows):
+        return torch.log_softmax(-self.parameters.rate * torch.cdist(rows, self.centroids).square(), dim=1)
+
+    def log_proba(self, features):
+        return self._log_proba(features.by_hops[self.parameters.hops])
+
+    def log_proba_of(self, features, rows):
+        return self.log_proba(features)[rows]
+
+    def log_proba_new(self, new):
+        return self._log_proba(new.propagated(self.parameters.hops))
+
+    def in_data_order(self, partition):
+        return self
+
+    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        return {"parameters": list(self.parameters)}, {"centroids": self.centroids.numpy()}
+
+    @classmethod
+    def from_state(cls, header, arrays):
+        return cls(CentroidParameters(*header["parameters"]), torch.from_numpy(arrays["centroids"]))
+
+
+CENTROID = CentroidParameters(0.5, 1, 2.0)
+
+
+@pytest.fixture
+def third_kind(monkeypatch):
+    monkeypatch.setitem(KINDS, "nearest_centroid", NearestCentroid)
+
+
+def scaled_rows():
+    rows = clusters(TRUTH, distance=1.5)
+    neighborhood = nearest_candidates(rows, 15, "euclidean")
+    return ScaledRows(Scaling("none", "euclidean"), neighborhood, torch.from_numpy(rows).float())
+
+
+def options(**changes):
+    return ensemble_options(graph=GRAPH)._replace(**changes)
+
+
+def test_base_learners_of_several_kinds_come_in_the_order_of_their_hyper_parameters(third_kind):
+    rows = scaled_rows()
+    candidates = [SPREADING, LINEAR, CENTROID, KERNEL, CENTROID._replace(rate=1.0), replace(SPREADING, alpha=0.5)]
+    hops = [candidate.hops for candidate in candidates if candidate.hops is not None]
+    features = PropagatedFeatures(rows.features, rows.neighborhood, GRAPH, hops)
+    sets = [TrainingSet(np.arange(n), TRUTH[:n], None) for n in (12, 30)]
+    common = {"centers": np.arange(60), "n_classes": 3, "config": CONFIG, "parallel_map": serial_map}
+    found = fit_base_learners(candidates, [(features, each) for each in sets], **common)
+    assert len(found) == 2
+    for learners, training in zip(found, sets, strict=True):
+        assert [learner.parameters for learner in learners] == candidates
+        assert [type(learner) for learner in learners] == [candidate.learner for candidate in candidates]
+        for learner in learners:
+            ((alone,),) = fit_base_learners([learner.parameters], [(features, training)], **common)
+            assert_close(learner.log_proba(features), alone.log_proba(features), rtol=1e-4, atol=1e-4)
+
+
+def test_a_further_kind_is_scored_and_ranked_beside_the_others(third_kind):
+    labels = first_labels(TRUTH, 24)
+    labels = labels._replace(folds=make_folds(labels.codes, None, 0, CONFIG))
+    scorer = Scorer(scaled_rows(), [LINEAR.hops, CENTROID.hops], labels, options())
+    useless = CENTROID._replace(rate=0.0)
+    score_all([scorer], [LINEAR, useless, SPREADING, CENTROID])
+    assert set(scorer.ranking()) == {LINEAR, useless, SPREADING, CENTROID}
+    assert scorer.ranking()[-1] == useless
+    assert scorer.scores[useless] == pytest.approx(-np.log(3))
+
+
+def test_a_further_kind_is_self_trained_selected_again_saved_and_predicts_new_rows(third_kind):
+    labels, rows = first_labels(TRUTH, 24), scaled_rows()
+    labels = labels._replace(folds=make_folds(labels.codes, None, 0, CONFIG))
+    selection = Selection(rows, [LINEAR, CENTROID], [SPREADING, LINEAR, CENTROID])
+    models = [*(FoldModel(fold) for fold in labels.folds), FoldModel(Fold(np.arange(24), np.arange(0)))]
+    training = SelfTraining(selection, labels, models, options(config=replace(CONFIG, min_reselection_labels=1)))
+    training.run_round()
+    training.reselect()
+    assert set(training.selected) < {SPREADING, LINEAR, CENTROID}
+    training.selected = [CENTROID, SPREADING, LINEAR]
+    calibrated = training.run_round()
+    final = models[-1]
+    assert [type(learner) for learner in final.learners] == [each.learner for each in training.selected]
+    assert np.mean(final.probabilities.argmax(dim=1).numpy() == TRUTH) > 0.8
+
+    ensemble = Ensemble(rows.scaling, GRAPH, final.learners, calibrated.calibration, final.graph_probabilities)
+    header, arrays = ensemble.state()
+    loaded = Ensemble.from_state(json.loads(json.dumps(header)), arrays)
+    new, candidates, distances = (
+        rows.features[:4] + 0.01,
+        rows.neighborhood.indices[:4],
+        rows.neighborhood.distances[:4],
     )
-    assert after[same].sum() > before[same].sum()
+    answers = [
+        InductiveEnsemble(each, rows.features, rows.neighborhood).predict_new(new, candidates.long(), distances)
+        for each in (ensemble, loaded)
+    ]
+    for one, other in zip(*answers, strict=True):
+        assert_close(one, other)
+    assert_allclose(answers[0][1].sum(dim=1), 1, rtol=1e-5)
 
 
-def test_learning_a_graph_draws_no_random_number(problem):
-    neighborhood, _, beliefs = problem
-    state = torch.get_rng_state()
-    learnt_graph(neighborhood, GraphOptions(4, 0.5, "auto", "simplex", "directed"), beliefs)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize("direction", ["directed", "symmetric", "normalized"])
-def test_propagated_features_are_powers_of_the_mixing_matrix(problem, direction):
-    neighborhood, _, _ = problem
-    graph = learnt_graph(neighborhood, GraphOptions(4, 0.0, "auto", "simplex", direction), None)
-    features = torch.randn(16, 3, generator=torch.Generator().manual_seed(1))
-    reaches = [(0.5, 5), (0.5, 1), (0.0, 0), (0.9, 2)]
-    found = propagated(features, PropagationMatrix(graph, direction), reaches)
-    dense = graph.toarray().astype(np.float64)
-    if direction != "directed":
-        dense = (dense + dense.T) / 2
-    if direction == "normalized":
-        dense = dense / np.sqrt(np.outer(dense.sum(axis=1), dense.sum(axis=1)))
-    assert set(found) == set(reaches)
-    for (alpha, hops), hopped in found.items():
-        mixing = np.linalg.matrix_power(alpha * dense + (1 - alpha) * np.eye(16), hops)
-        assert_allclose(hopped, mixing @ features.numpy(), atol=1e-5)
+def test_an_ensemble_predicts_the_mean_probability_however_small():
+    several = [torch.randn(5, 3, generator=torch.Generator().manual_seed(n)).log_softmax(dim=1) for n in range(4)]
+    mean = torch.stack([log_proba.exp() for log_proba in several]).mean(dim=0)
+    assert_close(mean_log_proba(several), mean.log())
+    tiny = torch.full((1, 2), -500.0)
+    assert_close(mean_log_proba([tiny, tiny]), tiny)
+    assert_close(Calibration(1.0, torch.zeros(3))(mean_log_proba(several)), mean)

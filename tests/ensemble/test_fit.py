@@ -1,236 +1,212 @@
-"""From rows and labels to a committee: which view and settings are chosen, and who learns from which labels."""
+"""From rows and labels to an ensemble: which models are trained on which labels, and which round is kept."""
 
-from contextlib import nullcontext
+import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_array_equal
 from torch.testing import assert_close
 
-from angpn import nearest_candidates
-from angpn.ensemble import fit as fitting
-from angpn.ensemble.base_learners import GraphOptions, Setting
-from angpn.ensemble.calibration import softened
-from angpn.ensemble.fit import STUDENTS, Chosen, Labels, Look, Request, State, best_round, choose, train
-from angpn.ensemble.label_spreading import SpreadSetting
-from angpn.ensemble.scaling import View
-from angpn.ensemble.selection import CANDIDATES, FEW_LABELS, FEW_LABELS_OF_TABLE, MEMBERS, make_folds
+from angpn.ensemble.base_learners import mean_log_proba
+from angpn.ensemble.calibration import soften
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.fit import Round, best_round, fit
+from angpn.ensemble.folds import Fold, make_folds
+from angpn.ensemble.heads import HeadParameters
+from angpn.ensemble.inductive import InductiveEnsemble
+from angpn.ensemble.model_selection import select
+from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.self_training import FoldModel, SelfTraining
+from ensemble_problems import LINEAR, SPREADING, UNIT, clusters, ensemble_options, first_labels
 
-UNIT, STANDARD = ("unit", "chord"), ("standard", "euclidean")
-OPTIONS = GraphOptions(5, 0.1, "auto", "simplex", "normalized")
+CONFIG = EnsembleConfig()
+KERNEL = HeadParameters(0.0, 0, 1.0, 100.0)
+SELECTED = [LINEAR, KERNEL, SPREADING]
 TRUTH = np.arange(120) % 3
 LABELLED = np.arange(120) < 36
 VALIDATION = np.arange(120) < 18
-CODES = np.where(LABELLED, TRUTH, -1)
 
 
-@pytest.fixture(autouse=True)
-def few_reaches(monkeypatch):
-    """A search that does not take long."""
-    monkeypatch.setattr(fitting, "REACHES", ((0.0, 0), (0.5, 2)))
+def labels(validation=None):
+    found = first_labels(TRUTH, 36, masked=validation is not None)
+    return found._replace(folds=make_folds(found.codes, validation, 0, CONFIG))
 
 
-def directions():
-    """Only the direction of a row tells its class."""
-    generator = np.random.default_rng(0)
-    rows = np.eye(3)[TRUTH] + 0.25 * generator.normal(size=(120, 3))
-    return rows * generator.choice([0.02, 50.0], size=(120, 1))
+def options(**changes):
+    """Hyper-parameters and scaling as if from an earlier fit."""
+    return ensemble_options(**{"scalings": [UNIT], "previous": SELECTED} | changes)
 
 
-def table():
-    """A column that says nothing drowns the others."""
-    generator = np.random.default_rng(0)
-    return np.column_stack(
-        [2 * np.eye(3)[TRUTH] + 0.5 * generator.normal(size=(120, 3)), 1000 * generator.normal(size=120)]
+def rounds(validation=None, **changes):
+    return fit(clusters(TRUTH), labels(validation), options(**changes))
+
+
+def trained(models, validation=None):
+    """These models after a round of self-training by itself."""
+    selection = select(clusters(TRUTH), labels(validation), options())
+    SelfTraining(selection, labels(validation), models, options()).run_round()
+
+
+# Who is trained on what
+
+
+def test_the_ensemble_is_trained_on_all_labels_beside_fold_models_that_leave_some_out(recorder):
+    found = next(rounds(previous=[*SELECTED, recorder.parameters]))
+    *of_folds, of_all = [training.rows for _, training in recorder.problems]
+    assert_array_equal(of_all, np.flatnonzero(LABELLED))
+    assert len(of_folds) == len(found.held_out) == CONFIG.max_fold_models
+    for rows, (held, _) in zip(of_folds, found.held_out, strict=True):
+        assert_array_equal(np.sort(np.concatenate([rows, held])), np.flatnonzero(LABELLED))
+    assert_array_equal(np.sort(np.concatenate([rows for rows, _ in found.held_out])), np.flatnonzero(LABELLED))
+
+
+def test_no_more_fold_models_are_trained_than_asked_for(recorder):
+    config = replace(CONFIG, max_fold_models=2)
+    found = next(rounds(previous=[recorder.parameters], config=config))
+    assert len(recorder.problems) == 3
+    assert len(found.held_out) == 2
+
+
+def test_a_round_has_the_predictions_of_the_final_model_and_of_fold_models_for_their_held_out_rows():
+    found = next(rounds())
+    fold_models, final = [FoldModel(fold) for fold in labels().folds], FoldModel(Fold(np.arange(36), np.arange(0)))
+    trained([*fold_models, final])
+    assert_close(found.probabilities, soften(final.probabilities, CONFIG), rtol=1e-4, atol=1e-5)
+    for model, (rows, probabilities) in zip(fold_models, found.held_out, strict=True):
+        assert_array_equal(rows, model.fold.held)
+        assert_close(probabilities, model.probabilities[rows], rtol=1e-4, atol=1e-5)
+
+
+def test_with_validation_rows_the_model_that_never_saw_their_labels_is_the_ensemble(recorder):
+    found = next(rounds(VALIDATION, previous=[*SELECTED, recorder.parameters]))
+    ((_, training),) = recorder.problems
+    assert_array_equal(training.rows, np.flatnonzero(LABELLED & ~VALIDATION))
+    ((rows, probabilities),) = found.held_out
+    assert_array_equal(rows, np.flatnonzero(VALIDATION))
+    assert_close(soften(probabilities, CONFIG), found.probabilities[rows])
+    assert found.accuracy == np.mean(probabilities.argmax(dim=1).numpy() == TRUTH[rows])
+    assert found.n_held_out == 18
+
+
+def test_the_predictions_of_a_round_are_those_of_its_ensemble():
+    found = next(rounds(VALIDATION))
+    selection = select(clusters(TRUTH), labels(VALIDATION), options())
+    features = PropagatedFeatures(
+        selection.rows.features, found.neighborhood, options().graph, [LINEAR.hops, KERNEL.hops]
     )
+    log_proba = mean_log_proba([learner.log_proba(features) for learner in found.ensemble.learners])
+    assert_close(found.probabilities, found.ensemble.calibration(log_proba), rtol=1e-4, atol=1e-5)
+    assert [learner.parameters for learner in found.ensemble.learners] == SELECTED
 
 
-def request(views=(UNIT, STANDARD), alpha=None, seen=None):
-    def neighbors(rows, metric):
-        if seen is not None:
-            seen.append(len(rows))
-        return nearest_candidates(rows, 12, metric)
-
-    def bar(what, total):
-        return nullcontext(lambda count: None)
-
-    return Request(views, alpha, OPTIONS, neighbors, neighbors, False, None, bar, 0)
-
-
-def labels(validation=VALIDATION, weights=None):
-    return Labels(CODES, weights, make_folds(CODES, validation, 0), validation is not None)
-
-
-ONE_EACH = Labels(np.where(np.arange(120) < 3, TRUTH, -1), None, [], False)
-
-
-def chosen(X, **asked):
-    return choose(X, labels(), request(**asked))
-
-
-@pytest.mark.parametrize(("make", "view"), [(directions, UNIT), (table, STANDARD)])
-def test_the_view_is_the_one_that_labels_ask_for(make, view):
-    found = chosen(make())
-    assert (found.look.view.scaling, found.look.view.metric) == view
-
-
-def test_of_many_rows_some_compare_the_views_and_all_are_then_seen(monkeypatch):
-    monkeypatch.setattr(fitting, "ROWS_COMPARED", 60)
-    seen = []
-    found = chosen(table(), seen=seen)
-    assert (found.look.view.scaling, found.look.view.metric) == STANDARD
-    assert seen == [60, 60, 120]
-    assert found.look.neighborhood.n_rows == len(found.look.features) == 120
-
-
-@pytest.mark.parametrize(
-    ("make", "scaling", "settings"),
-    [(table, "standard", FEW_LABELS_OF_TABLE), (lambda: table()[:, :3], "unit", FEW_LABELS)],
-)
-def test_where_nothing_can_be_held_out_columns_of_unlike_scale_are_standardised(make, scaling, settings):
-    found = choose(make(), ONE_EACH, request())
-    assert found.look.view.scaling == scaling
-    assert found.settings == list(settings)
-    assert found.candidates == []
-
-
-def test_members_are_the_best_of_all_that_were_judged():
-    found = chosen(directions(), views=[UNIT])
-    assert MEMBERS < len(found.candidates) == len(set(found.candidates)) <= CANDIDATES
-    assert found.settings == found.candidates[:MEMBERS]
-
-
-@pytest.mark.parametrize("given", [labels(), ONE_EACH], ids=["some held out", "none held out"])
-def test_an_alpha_that_was_given_is_the_only_one(given):
-    found = choose(directions(), given, request([UNIT], 0.3))
-    assert {setting.alpha for setting in [*found.settings, *found.candidates]} == {0.3}
-
-
-def test_weights_have_a_say_in_what_is_chosen():
-    """Held-out labels that ask for the one view, and others that ask for the other."""
-    X = np.column_stack([table(), directions()])
-    rows = np.arange(120)
-    X[rows % 2 == 0, 4:] = np.random.default_rng(1).normal(size=(60, 3))
-    X[rows % 2 == 1, :3] = np.random.default_rng(2).normal(size=(60, 3))
-    orders = []
-    for part in (0, 1):
-        weights = np.where(rows % 2 == part, 1.0, 1e-6)
-        orders.append(choose(X, labels(weights=weights), request([STANDARD])).candidates)
-    assert orders[0] != orders[1]
-
-
-# Training
-
-
-def ready():
-    X = table()[:, :3]
-    view = View.of(X, *UNIT, 0)
-    rows = view.rows(X)
-    settings = [Setting(0.5, 2, None, 10.0), Setting(0.0, 0, 1.0, 100.0), SpreadSetting(0.9)]
-    return Chosen(Look(view, nearest_candidates(rows, 12, "chord"), view.features(rows)), settings, settings[::-1])
-
-
-def begun(validation=None):
-    return train(ready(), labels(validation), request())
-
-
-@pytest.fixture
-def learners(monkeypatch):
-    """All who learn in the rounds that begin from now on; the committee is the last."""
-    seen = []
-
-    class Watched(fitting.Rounds):
-        def __init__(self, problem, students, candidates):
-            seen.extend(students)
-            super().__init__(problem, students, candidates)
-
-    monkeypatch.setattr(fitting, "Rounds", Watched)
-    return seen
-
-
-def test_the_committee_learns_from_all_labels_beside_students_that_leave_some_out(learners):
-    state = next(begun())
-    *students, final = learners
-    assert_array_equal(final.fold.training, np.flatnonzero(LABELLED))
-    assert len(students) == len(state.held) == STUDENTS
-    assert_array_equal(np.sort(np.concatenate([rows for rows, _ in state.held])), np.flatnonzero(LABELLED))
-    assert_close(state.beliefs, softened(final.beliefs))
-    for student, (rows, beliefs) in zip(students, state.held, strict=True):
-        assert_array_equal(rows, student.fold.held)
-        assert_close(beliefs, student.beliefs[rows])
-
-
-def test_with_validation_rows_the_one_that_never_saw_their_labels_is_the_committee(learners):
-    state = next(begun(VALIDATION))
-    (final,) = learners
-    assert_array_equal(final.fold.training, np.flatnonzero(LABELLED & ~VALIDATION))
-    assert_close(state.beliefs, softened(final.beliefs))
-    assert_array_equal(state.held[0][0], np.flatnonzero(VALIDATION))
-
-
-def test_students_beside_validation_rows_learn_from_fewer_labels_and_never_from_theirs(learners):
+def test_fold_models_beside_validation_rows_are_trained_on_fewer_labels_and_never_on_theirs(recorder):
     apart = VALIDATION & (np.cumsum(VALIDATION) <= 6)
-    state = next(begun(apart))
-    final, *students = learners
-    assert students
-    assert_array_equal(final.fold.training, np.flatnonzero(LABELLED & ~apart))
-    assert_close(state.beliefs, softened(final.beliefs))
-    for student in students:
-        assert set(student.fold.training) < set(final.fold.training)
+    found = next(rounds(apart, previous=[recorder.parameters]))
+    of_all, *of_folds = [training.rows for _, training in recorder.problems]
+    assert of_folds
+    assert_array_equal(of_all, np.flatnonzero(LABELLED & ~apart))
+    for rows in of_folds:
+        assert set(rows) < set(of_all)
+    ((rows, _),) = found.held_out  # only the validation rows are reported,
+    assert_array_equal(rows, np.flatnonzero(apart))
+    assert found.n_held_out > len(rows)  # but all held-out labels calibrate
 
 
-def test_the_loss_is_that_of_the_labels_that_were_learnt_from():
-    state = next(begun(VALIDATION))
+def test_where_nothing_can_be_held_out_there_is_no_accuracy():
+    found = next(fit(clusters(TRUTH), first_labels(TRUTH, 3), options()))
+    assert np.isnan(found.accuracy)
+    assert (found.n_held_out, found.held_out) == (0, [])
+
+
+def test_the_loss_is_that_of_the_labels_that_were_trained_on():
+    found = next(rounds(VALIDATION))
     training = np.flatnonzero(LABELLED & ~VALIDATION)
-    assert state.loss == pytest.approx(-float(state.beliefs[training, TRUTH[training]].log().mean()))
+    assert found.loss == pytest.approx(-float(found.probabilities[training, TRUTH[training]].log().mean()), rel=1e-5)
 
 
-def test_what_a_round_left_stays_what_it_was():
-    training, (_, neighborhood, features) = begun(VALIDATION), ready().look
-    first = next(training)
-    beliefs, held = first.beliefs.clone(), first.held[0][1].clone()
-    before = first.committee.unseen(features, neighborhood, features, neighborhood.indices, neighborhood.distances)[1]
-    last = [next(training) for _ in range(2)][-1]
-    assert first.committee.beliefs is None
-    assert_close(first.beliefs, beliefs)
-    assert_close(first.held[0][1], held)
-    assert_close(
-        first.committee.unseen(features, neighborhood, features, neighborhood.indices, neighborhood.distances)[1],
-        before,
+# Rounds
+
+
+def new_answers(found, features):
+    neighborhood = found.neighborhood
+    inductive = InductiveEnsemble(found.ensemble, features, neighborhood)
+    return inductive.predict_new(features, neighborhood.indices.long(), neighborhood.distances)[1]
+
+
+def test_a_round_stays_what_it_was_while_training_goes_on():
+    running = rounds(VALIDATION)
+    features = select(clusters(TRUTH), labels(VALIDATION), options()).rows.features
+    first = next(running)
+    probabilities, held_out, answers = (
+        part.clone() for part in (first.probabilities, first.held_out[0][1], new_answers(first, features))
     )
-    assert not last.beliefs.equal(beliefs)
+    *_, last = itertools.islice(running, 2)
+    assert first.ensemble.graph_probabilities is None
+    assert_close(first.probabilities, probabilities, rtol=0, atol=0)
+    assert_close(first.held_out[0][1], held_out, rtol=0, atol=0)
+    assert_close(new_answers(first, features), answers, rtol=1e-5, atol=1e-6)
+    assert (last.probabilities - probabilities).abs().max() > 1e-3
 
 
-def test_a_committee_is_what_the_last_round_believed_in():
-    training = begun(VALIDATION)
-    first, second = next(training), next(training)
-    assert_close(softened(second.committee.beliefs), first.beliefs)
-    assert len(second.committee.settings) == len(second.committee.readouts) == 3
+def test_the_graph_of_a_round_is_learnt_from_the_predictions_of_the_one_before():
+    first, second = itertools.islice(rounds(VALIDATION), 2)
+    assert_close(soften(second.ensemble.graph_probabilities, CONFIG), first.probabilities)
+    assert len(second.ensemble.learners) == 3
 
 
-def test_few_labels_of_each_class_choose_nothing():
-    codes = np.where(np.arange(120) < 15, TRUTH, -1)
-    found = choose(directions(), Labels(codes, None, make_folds(codes, None, 0), False), request([UNIT]))
-    assert (found.settings, found.candidates) == (list(FEW_LABELS), [])
-    codes = np.where(np.arange(120) < 18, TRUTH, -1)
-    assert choose(directions(), Labels(codes, None, make_folds(codes, None, 0), False), request([UNIT])).candidates
+def test_hyper_parameters_are_selected_again_before_the_second_round_only():
+    config = replace(CONFIG, hops=((0.0, 0), (0.5, 2)), min_reselection_labels=1, n_base_learners=2)
+    counts = []
+
+    def parallel_map(tasks):
+        counts.append(len(tasks))
+        return [task() for task in tasks]
+
+    running = fit(clusters(TRUTH), labels(VALIDATION), options(previous=[], config=config, parallel_map=parallel_map))
+    selected, asked = [], []
+    for found in itertools.islice(running, 3):
+        selected.append([learner.parameters for learner in found.ensemble.learners])
+        asked.append(max(counts))
+        counts.clear()
+    assert selected[1] == selected[2]
+    assert asked[1] > max(2, asked[2])  # all candidates are fitted before the second round, then two heads at a time
 
 
-def after(*likelihoods, n_judged):
-    return [State(None, 0.5, likelihood, n_judged, None, [], 0.0) for likelihood in likelihoods]
+def test_weights_reach_the_base_learners(recorder):
+    weights = np.linspace(0.5, 2, 120)
+    given = labels()._replace(weights=weights)
+    next(fit(clusters(TRUTH), given, options(previous=[recorder.parameters])))
+    for _, training in recorder.problems:
+        assert_array_equal(training.weights, weights[training.rows])
 
 
-def test_while_few_labels_judge_a_further_round_must_make_them_clearly_likelier():
-    assert best_round(after(-30.0, -29.0, -28.5, n_judged=20)) == 0
-    assert best_round(after(-30.0, -20.0, -19.0, n_judged=20)) == 1
-    assert best_round(after(-30.0, -20.0, -10.0, n_judged=20)) == 2
+# Which round is kept
 
 
-def test_where_many_labels_judge_a_further_round_is_kept_unless_it_makes_them_clearly_less_likely():
-    assert best_round(after(-30.0, -31.0, -32.0, n_judged=500)) == 2
-    assert best_round(after(-30.0, -31.0, -39.0, n_judged=500)) == 1
-    assert best_round(after(-30.0, -40.0, -50.0, n_judged=500)) == 0
+def after(*log_likelihoods, n_held_out):
+    return [Round(None, None, torch.empty(0), [], 0.5, each, n_held_out, 0.0) for each in log_likelihoods]
 
 
-def test_where_no_label_judges_the_last_round_is_kept():
-    assert best_round(after(0.0, 0.0, n_judged=0)) == 1
+def test_while_few_labels_are_held_out_a_further_round_must_make_them_clearly_likelier():
+    assert best_round(after(-30.0, -29.0, -28.5, n_held_out=20), CONFIG) == 0
+    assert best_round(after(-30.0, -20.0, -19.0, n_held_out=20), CONFIG) == 1
+    assert best_round(after(-30.0, -20.0, -10.0, n_held_out=20), CONFIG) == 2
+
+
+def test_where_many_labels_are_held_out_a_further_round_is_kept_unless_it_makes_them_clearly_less_likely():
+    assert best_round(after(-30.0, -31.0, -32.0, n_held_out=500), CONFIG) == 2
+    assert best_round(after(-30.0, -31.0, -39.0, n_held_out=500), CONFIG) == 1
+    assert best_round(after(-30.0, -40.0, -50.0, n_held_out=500), CONFIG) == 0
+
+
+def test_where_no_label_is_held_out_the_last_round_is_kept():
+    assert best_round(after(0.0, 0.0, n_held_out=0), CONFIG) == 1
+
+
+def test_what_a_round_is_worth_can_be_changed():
+    few = after(-30.0, -29.0, n_held_out=20)
+    assert best_round(few, replace(CONFIG, round_penalty=0.5)) == 1
+    assert best_round(few, replace(CONFIG, min_reselection_labels=20)) == 1
+    assert best_round(after(-30.0, -31.0, n_held_out=500), replace(CONFIG, round_bonus=0.5)) == 0

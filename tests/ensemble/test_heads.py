@@ -1,95 +1,173 @@
-"""Readouts against scikit-learn and numpy."""
+"""Classifier heads against logistic regression on the features that they are trained on."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
-from sklearn.linear_model import LogisticRegression
 from torch.testing import assert_close
 
-from angpn.ensemble import heads as readout
-from angpn.ensemble.heads import (
-    Radial,
-    Readout,
-    fit_linear,
-    log_probabilities,
-    mean_log_probabilities,
-    scale_of,
-)
+from angpn import nearest_candidates
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.folds import TrainingSet, make_folds
+from angpn.ensemble.heads import HeadParameters, PropagatedHead
+from angpn.ensemble.logistic import fit_logistic
+from angpn.ensemble.nystroem import Nystroem
+from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.user_options import GraphOptions
+from angpn.neighbors.distributed import serial_map
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.neighbors.partition import Reordered
+from ensemble_problems import KERNEL, LINEAR, clusters, first_labels
+
+CONFIG = EnsembleConfig()
+TRUTH = np.arange(60) % 3
+ROWS = np.arange(24)
+CENTERS = np.arange(5, 45)
+GRAPH = GraphOptions(5, 0.3, "auto", "simplex", "normalized")
+STILL = HeadParameters(0.0, 0, None, 1.0)
+TRAINING = TrainingSet(ROWS, TRUTH[ROWS], None)
 
 
-def clouds(n_classes, n=60):
-    """Classes that overlap, so that a readout has an optimum well inside."""
-    generator = np.random.default_rng(0)
-    codes = np.arange(n) % n_classes
-    return torch.from_numpy(generator.normal(size=(n, 4)) + np.eye(4)[codes]).float(), codes
+def features_of(rows=None, scale=5.0):
+    """Clusters that touch, not of length 1 on average; or these rows."""
+    rows = torch.from_numpy(scale * clusters(TRUTH)).float() if rows is None else rows
+    neighborhood = nearest_candidates(rows, 15, "euclidean")
+    return PropagatedFeatures(rows, neighborhood, GRAPH, [LINEAR.hops, KERNEL.hops, STILL.hops])
 
 
-def test_inner_products_of_radial_features_are_the_gaussian_kernel():
-    centers = torch.randn(40, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    squares = torch.cdist(centers, centers).square()
-    found = Radial.around(centers, 3.0)(centers)
-    assert_close(found @ found.T, torch.exp(-squares / (3 * squares.median())), rtol=0, atol=1e-4)
+def fit(candidates, problems, parallel_map=serial_map):
+    return PropagatedHead.fit(
+        candidates, problems, centers=CENTERS, n_classes=3, config=CONFIG, parallel_map=parallel_map
+    )
 
 
-def test_radial_features_of_another_row_have_its_kernel_with_the_centers():
-    generator = torch.Generator().manual_seed(0)
-    centers, rows = (torch.randn(n, 5, generator=generator, dtype=torch.float64) for n in (40, 7))
-    radial = Radial.around(centers, 1.0)
-    expected = torch.exp(-radial.rate * torch.cdist(rows, centers).square())
-    assert_close(radial(rows) @ radial(centers).T, expected, rtol=0, atol=1e-3)
+def by_hand(candidate, features, training, rows):
+    """Log-probabilities of some rows, each step written out."""
+    propagated = features.by_hops[candidate.hops]
+    scaled = propagated / propagated.norm(dim=1).mean()
+    if candidate.width is not None:
+        scaled = Nystroem.fit(scaled[CENTERS], candidate.width)(scaled)
+    weight, bias = fit_logistic(
+        scaled[training.rows], training.codes, training.weights, candidate.C, 3, tol=1e-3, max_iter=100
+    )
+    return torch.log_softmax(scaled[rows] @ weight + bias, dim=1)
 
 
-def test_equal_centers_give_finite_features():
-    assert torch.isfinite(Radial.around(torch.ones(10, 3), 1.0)(torch.randn(4, 3))).all()
+@pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2, 24)])
+def test_a_head_is_logistic_regression_on_propagated_features_of_length_1_on_average(weights):
+    features, training = features_of(), TRAINING._replace(weights=weights)
+    everything = np.arange(60)
+    heads = fit([LINEAR, KERNEL, STILL], [(features, training)])[0]
+    assert [head.parameters for head in heads] == [LINEAR, KERNEL, STILL]
+    for head in heads:
+        expected = by_hand(head.parameters, features, training, everything)
+        assert_close(head.log_proba(features), expected, rtol=1e-3, atol=1e-3)
+        assert_close(head.log_proba(features).exp().sum(dim=1), torch.ones(60))
+        assert_close(head.log_proba_of(features, ROWS[::-1].copy()), head.log_proba(features)[ROWS[::-1].copy()])
 
 
-@pytest.mark.parametrize(("n_classes", "weighted"), [(2, True), (3, False)])
-def test_a_linear_readout_is_about_scikit_learns(n_classes, weighted):
-    inputs, codes = clouds(n_classes)
-    weights = np.linspace(0, 3, len(codes)) if weighted else None
-    model = LogisticRegression(C=2.0).fit(inputs.numpy(), codes, weights)
-    found = log_probabilities(inputs, *fit_linear(inputs, codes, weights, 2.0, n_classes))
-    assert_allclose(found.exp(), model.predict_proba(inputs.numpy()), atol=0.01)
+def test_the_length_of_the_rows_plays_no_part():
+    found = []
+    for scale in (1.0, 64.0):
+        features = features_of(scale=scale)
+        found.append([head.log_proba(features) for head in fit([LINEAR, KERNEL], [(features, TRAINING)])[0]])
+    for one, other in zip(*found, strict=True):
+        assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_class_without_a_label_is_ruled_out_wherever_it_stands(n_classes):
-    inputs, codes = clouds(n_classes)
-    places = np.array([0, 2, 4])[:n_classes]
-    probabilities = log_probabilities(inputs, *fit_linear(inputs, places[codes], None, 2.0, 6)).exp()
-    assert probabilities[:, np.setdiff1d(np.arange(6), places)].max() < 1e-12
-    seen = log_probabilities(inputs, *fit_linear(inputs, codes, None, 2.0, n_classes)).exp()
-    assert_close(probabilities[:, places], seen)
+@pytest.mark.parametrize("candidate", [LINEAR, KERNEL])
+def test_many_rows_are_predicted_in_parts(candidate):
+    features = features_of()
+    ((head,),) = fit([candidate], [(features, TRAINING)])
+    times = 2**12 // 60 + 2  # more rows than are taken at once
+    features.by_hops[candidate.hops] = features.by_hops[candidate.hops].repeat(times, 1)
+    found = head.log_proba(features)
+    assert len(found) == 60 * times > 2**12
+    expected = by_hand(candidate, features_of(), TRAINING, np.arange(60)).repeat(times, 1)
+    assert_close(found, expected, rtol=1e-3, atol=1e-3)
 
 
-def test_labels_of_one_class_alone_make_every_row_that_class():
-    inputs, codes = clouds(2)
-    probabilities = log_probabilities(inputs, *fit_linear(inputs, np.full_like(codes, 1), None, 2.0, 3)).exp()
-    assert_close(probabilities, torch.tensor([0.0, 1.0, 0.0]).expand(len(codes), 3))
+def test_several_problems_are_each_as_if_alone_and_share_kernels_only_with_their_own_features():
+    one, other = features_of(), features_of(torch.from_numpy(clusters(TRUTH, seed=1)).float())
+    fewer = TrainingSet(ROWS[:15], TRUTH[:15], None)
+    problems = [(one, TRAINING), (one, fewer), (other, TRAINING)]
+    together = fit([LINEAR, KERNEL], problems)
+    for heads, (features, training) in zip(together, problems, strict=True):
+        for head in heads:
+            expected = by_hand(head.parameters, features, training, np.arange(60))
+            assert_close(head.log_proba(features), expected, rtol=1e-3, atol=1e-3)
+    assert together[0][1].kernel is together[1][1].kernel
+    assert together[0][1].kernel is not together[2][1].kernel
 
 
-@pytest.mark.parametrize("is_radial", [False, True])
-def test_a_readout_scales_what_it_reads_block_after_block(is_radial, monkeypatch):
-    inputs, codes = clouds(3)
-    radial = Radial.around(inputs, 1.0) if is_radial else None
-    seen = inputs if radial is None else radial(inputs)
-    linear = fit_linear(seen, codes, None, 2.0, 3)
-    found = Readout(1.5, *linear, radial)
-    whole = 1.5 * inputs if radial is None else radial(1.5 * inputs)
-    monkeypatch.setattr(readout, "_ROWS_AT_ONCE", 7)
-    assert_close(found(inputs), log_probabilities(whole, *linear))
+def test_expensive_fits_are_scheduled_first_and_heads_stay_in_order():
+    sizes = []
+
+    def watched(tasks):
+        found = serial_map(tasks)
+        sizes.extend(len(result[0]) for result in found if isinstance(result, tuple))
+        return found
+
+    candidates = [LINEAR, KERNEL, STILL, replace(KERNEL, C=1.0)]
+    heads = fit(candidates, [(features_of(), TRAINING)], watched)[0]
+    assert [head.parameters for head in heads] == candidates
+    assert min(sizes[:2]) > max(sizes[2:]) == 4  # a kernel has more columns than the features
+    assert [candidate.is_expensive for candidate in candidates] == [False, True, False, True]
 
 
-def test_the_scale_brings_rows_to_length_1_on_average():
-    inputs, _ = clouds(3)
-    assert (scale_of(inputs) * inputs).norm(dim=1).mean() == pytest.approx(1, rel=1e-5)
-    assert scale_of(torch.zeros(3, 2)) == 1
+def test_a_kernel_keeps_the_numbers_of_its_weights_on_the_centers():
+    """Predictions multiply weights and whitening first, which is less work and the same number."""
+    features = features_of()
+    ((head,),) = fit([KERNEL], [(features, TRAINING)])
+    whitened = head.kernel(features.scaled(KERNEL.hops, np.arange(60)))
+    expected = torch.log_softmax(whitened @ head.weight + head.bias, dim=1)
+    # The whitening multiplies the rounding of the kernel by at most 1 / sqrt(1e-6).
+    assert_close(head.log_proba(features), expected, rtol=1e-3, atol=1e-3)
 
 
-def test_the_opinion_of_a_committee_is_the_mean_probability_however_small():
-    opinions = [torch.randn(5, 3, generator=torch.Generator().manual_seed(n)).log_softmax(dim=1) for n in range(4)]
-    mean = torch.stack([opinion.exp() for opinion in opinions]).mean(dim=0)
-    assert_close(mean_log_probabilities(opinions), mean.log())
-    tiny = torch.full((1, 2), -500.0)
-    assert_close(mean_log_probabilities([tiny, tiny]), tiny)
+@pytest.mark.parametrize("candidate", [LINEAR, KERNEL])
+def test_cross_validation_fits_a_head_to_each_fold(candidate):
+    labels = first_labels(TRUTH, 24, weights=np.linspace(0.5, 2, 60))
+    labels = labels._replace(folds=make_folds(labels.codes, None, 0, CONFIG))
+    features = features_of()
+    found = PropagatedHead.cross_validate(candidate, features, labels, centers=CENTERS, config=CONFIG)
+    expected = [
+        by_hand(candidate, features, TrainingSet(rows, TRUTH[rows], labels.weights[rows]), held)
+        for rows, held in labels.folds
+    ]
+    assert_close(found, torch.cat(expected), rtol=1e-3, atol=1e-3)
+
+
+def test_the_log_probabilities_of_new_rows_are_those_of_their_propagated_features():
+    class New:
+        def propagated(self, hops):
+            return features.by_hops[hops][[5, 3]]
+
+    features = features_of()
+    for head in fit([LINEAR, KERNEL], [(features, TRAINING)])[0]:
+        assert_close(head.log_proba_new(New()), head.log_proba(features)[[5, 3]], rtol=1e-4, atol=1e-5)
+
+
+def test_rows_may_be_held_in_another_order():
+    rows = torch.from_numpy(clusters(TRUTH)).float()
+    order = torch.from_numpy(np.random.default_rng(0).permutation(60))
+    neighborhood = nearest_candidates(rows[order], 15, "euclidean")
+    reordered = Neighborhood(neighborhood.indices, neighborhood.distances, partition=Reordered(order))
+    features = PropagatedFeatures(rows[order], reordered, GRAPH, [LINEAR.hops, KERNEL.hops])
+    straight = features_of(rows)
+    for head, expected in zip(
+        fit([LINEAR, KERNEL], [(features, TRAINING)])[0],
+        fit([LINEAR, KERNEL], [(straight, TRAINING)])[0],
+        strict=True,
+    ):
+        assert head.in_data_order(features.partition) is head
+        assert_close(head.log_proba(features), expected.log_proba(straight)[order], rtol=1e-3, atol=1e-3)
+        assert_close(head.log_proba_of(features, ROWS), expected.log_proba_of(straight, ROWS), rtol=1e-3, atol=1e-3)
+
+
+def test_the_hyper_parameters_tell_hops_and_how_far_labels_reach():
+    assert KERNEL.hops == KERNEL.influence_hops == (0.8, 3)
+    assert KERNEL.doublings(CONFIG) == 2
+    assert STILL.doublings(CONFIG) == 0
+    assert KERNEL.learner is PropagatedHead

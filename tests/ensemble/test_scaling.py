@@ -1,23 +1,30 @@
-"""How rows are scaled: each kind, on dense and sparse rows, and many columns cut down to their main directions."""
+"""How rows are scaled: each scaling, on dense and sparse rows, and many columns reduced to their main directions."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse
-from numpy.testing import assert_allclose, assert_array_equal
+import torch
+from numpy.testing import assert_allclose
 
-from angpn.ensemble.scaling import View, max_width
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.scaling import SCALINGS, Scaling, feature_width, is_table
+
+CONFIG = EnsembleConfig(max_width=40, min_width=8, max_feature_values=2**20)
+
+
+def fit(X, name, metric="chord", seed=0, config=CONFIG):
+    return Scaling.fit(X, name, metric, seed, config)
 
 
 def table(rows=40, columns=6, seed=0):
-    """Columns of unlike place and spread."""
+    """Columns of unlike mean and scale."""
     generator = np.random.default_rng(seed)
     return generator.normal(size=(rows, columns)) * np.geomspace(1, 1000, columns) + np.arange(columns)
 
 
-WIDEST = max_width(60)
-
-
-def low_rank(rows=60, columns=WIDEST + 88, rank=10):
+def low_rank(rows=60, columns=90, rank=10):
     generator = np.random.default_rng(0)
     return generator.normal(size=(rows, rank)) @ generator.normal(size=(rank, columns))
 
@@ -25,91 +32,138 @@ def low_rank(rows=60, columns=WIDEST + 88, rank=10):
 def test_unit_rows_keep_their_direction_and_an_empty_row_stays_empty():
     X = table()
     X[7] = 0
-    rows = View.of(X, "unit", "chord", 0).rows(X)
+    rows = fit(X, "unit").transform(X)
     lengths = np.linalg.norm(X, axis=1, keepdims=True)
-    assert_allclose(rows * lengths, X, atol=1e-12)
+    assert_allclose(rows * lengths, X, rtol=1e-12)
     assert_allclose(np.linalg.norm(rows, axis=1), np.where(np.arange(40) == 7, 0, 1))
 
 
 def test_standard_columns_are_alike_and_rows_of_length_1_on_average():
     X = table()
-    rows = View.of(X, "standard", "euclidean", 0).rows(X)
+    rows = fit(X, "standard", "euclidean").transform(X)
     assert_allclose(rows.mean(axis=0), 0, atol=1e-12)
     assert_allclose(rows.std(axis=0), 1 / np.sqrt(6))
     assert_allclose(np.square(rows).sum(axis=1).mean(), 1)
 
 
-def test_both_is_the_direction_of_rows_with_standard_columns():
+def test_unit_standard_is_the_direction_of_rows_with_standard_columns():
     X = table()
-    standard, both = (View.of(X, scaling, "chord", 0).rows(X) for scaling in ("standard", "both"))
-    assert_allclose(both, standard / np.linalg.norm(standard, axis=1, keepdims=True))
+    standard, unit_standard = (fit(X, name).transform(X) for name in ("standard", "unit_standard"))
+    assert_allclose(unit_standard, standard / np.linalg.norm(standard, axis=1, keepdims=True))
+
+
+def test_none_leaves_the_rows_as_they_are():
+    X = table()
+    assert fit(X, "none", "euclidean").transform(X) is X
 
 
 def test_a_column_that_never_changes_is_zero():
     X = table(rows=1000).astype(np.float32)
     X[:, 2] = 0.1
-    rows = View.of(X, "standard", "euclidean", 0).rows(X)
+    rows = fit(X, "standard", "euclidean").transform(X)
     assert_allclose(rows[:, 2], 0, atol=1e-5)
     assert_allclose(np.delete(rows, 2, axis=1).std(axis=0), 1 / np.sqrt(6), rtol=1e-4)
 
 
 def test_a_column_of_huge_numbers_does_not_make_another_one_look_constant():
     X = np.column_stack([table(columns=3), 1e18 + 1e17 * table(columns=1)])  # as times in nanoseconds are
-    rows = View.of(X, "standard", "euclidean", 0).rows(X)
+    rows = fit(X, "standard", "euclidean").transform(X)
     assert_allclose(rows.std(axis=0), 0.5)
-
-
-@pytest.mark.parametrize(("scaling", "columns"), [("none", 6), ("unit", WIDEST + 88)])
-def test_sparse_rows_are_seen_as_dense_ones(scaling, columns):
-    X = np.where(np.random.default_rng(1).random((60, columns)) < 0.3, table(60, columns), 0)
-    X[:, 20:] = X[:, 19:20] if columns > 20 else X[:, 20:]  # of low rank, so that no main direction is arbitrary
-    sparse = scipy.sparse.csr_array(X)
-    dense_view, sparse_view = (View.of(rows, scaling, "chord", 0) for rows in (X, sparse))
-    dense_rows, sparse_rows = dense_view.rows(X), sparse_view.rows(sparse)
-    assert scipy.sparse.issparse(sparse_rows)
-    assert_allclose(sparse_rows.toarray(), dense_rows, atol=1e-12)
-    dense, found = dense_view.features(dense_rows), sparse_view.features(sparse_rows)
-    assert found.shape == dense.shape
-    largest = float(dense.abs().max()) ** 2
-    assert_allclose(found @ found.T, dense @ dense.T, rtol=1e-3, atol=1e-4 * largest)
-
-
-@pytest.mark.parametrize("scaling", ["both", "none"])
-def test_many_columns_are_reduced_and_inner_products_stay(scaling):
-    X = low_rank()
-    view = View.of(X, scaling, "euclidean", 0)
-    rows = view.rows(X)
-    features = view.features(rows).double().numpy()
-    assert rows.shape == X.shape
-    assert features.shape[0] == 60
-    assert features.shape[1] <= WIDEST
-    products = rows @ rows.T
-    assert_allclose(features @ features.T, products, atol=1e-4 * products.max())
-
-
-@pytest.mark.parametrize(("scaling", "make"), [("standard", table), ("both", low_rank)])
-def test_a_new_row_is_scaled_like_a_fitted_one(scaling, make):
-    X = make()
-    view = View.of(X, scaling, "euclidean", 0)
-    fitted = view.features(view.rows(X))
-    assert_allclose(view.features(view.rows(X[5:6])), fitted[5:6], rtol=1e-4, atol=1e-5)
-
-
-def test_the_same_seed_finds_the_same_directions():
-    X = np.random.default_rng(0).normal(size=(30, WIDEST + 1))
-    assert_array_equal(View.of(X, "unit", "chord", 3).basis, View.of(X, "unit", "chord", 3).basis)
 
 
 def test_a_rare_column_counts_more_in_sparse_rows():
     common_and_rare = scipy.sparse.csr_array(np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 1.0]]))
-    view = View.of(common_and_rare, "rare", "chord", 0)
-    rows = view.rows(common_and_rare)
+    scaling = fit(common_and_rare, "idf")
+    rows = scaling.transform(common_and_rare)
     assert scipy.sparse.issparse(rows)
     common, rare = rows.toarray()[3]
-    assert rare > common > 0
+    assert_allclose(rare / common, (1 + np.log(5 / 2)) / (1 + np.log(5 / 5)))  # 4 rows; 1 and 4 documents
     assert_allclose(np.hypot(common, rare), 1)
-    assert_allclose(view.rows(common_and_rare[[3]]).toarray(), rows[[3]].toarray())
+    assert_allclose(scaling.transform(common_and_rare[[3]]).toarray(), rows[[3]].toarray())
+
+
+@pytest.mark.parametrize(("name", "columns"), [("none", 6), ("unit", 90)])
+def test_sparse_rows_are_scaled_as_dense_ones(name, columns):
+    X = np.where(np.random.default_rng(1).random((60, columns)) < 0.3, table(60, columns), 0)
+    X[:, 20:] = X[:, 19:20] if columns > 20 else X[:, 20:]  # of low rank, so that no main direction is arbitrary
+    sparse = scipy.sparse.csr_array(X)
+    dense_scaling, sparse_scaling = (fit(rows, name) for rows in (X, sparse))
+    dense_rows, sparse_rows = dense_scaling.transform(X), sparse_scaling.transform(sparse)
+    assert scipy.sparse.issparse(sparse_rows)
+    assert_allclose(sparse_rows.toarray(), dense_rows, rtol=1e-12)
+    dense, found = dense_scaling.features(dense_rows), sparse_scaling.features(sparse_rows)
+    assert found.shape == dense.shape == (60, min(columns, CONFIG.max_width))
+    # Both are float32 and of full rank: inner products are those of the rows, whatever the basis.
+    products = dense_rows @ dense_rows.T
+    for features in (dense, found):
+        assert_allclose(features @ features.T, products, rtol=1e-4, atol=1e-5 * products.max())
+
+
+@pytest.mark.parametrize("name", ["unit_standard", "none"])
+def test_many_columns_are_reduced_and_inner_products_stay(name):
+    X = low_rank()
+    scaling = fit(X, name, "euclidean")
+    rows = scaling.transform(X)
+    features = scaling.features(rows).double().numpy()
+    assert rows.shape == X.shape
+    assert features.shape == (60, CONFIG.max_width)
+    products = rows @ rows.T
+    assert_allclose(features @ features.T, products, atol=1e-5 * products.max())
+
+
+def test_main_directions_are_found_on_a_sample_of_many_rows():
+    X = low_rank(rows=400)
+    for most in (400, 30):  # any 30 rows have all 10 directions
+        scaling = fit(X, "none", config=replace(CONFIG, max_rows_of_basis=most))
+        features = scaling.features(scaling.transform(X)).double().numpy()
+        assert features.shape == (400, min(40, most - 1))
+        assert_allclose(features @ features.T, X @ X.T, atol=1e-5 * np.abs(X @ X.T).max())
+
+
+@pytest.mark.parametrize(("name", "make"), [("standard", table), ("unit_standard", low_rank)])
+def test_a_new_row_is_scaled_like_a_fitted_one(name, make):
+    X = make()
+    scaling = fit(X, name, "euclidean")
+    fitted = scaling.features(scaling.transform(X))
+    assert_allclose(scaling.features(scaling.transform(X[5:6])), fitted[5:6], rtol=1e-4, atol=1e-5)
+
+
+def test_the_same_seed_finds_the_same_directions():
+    X = np.random.default_rng(0).normal(size=(30, 90))
+    one, same = (fit(X, "unit", seed=3).basis for _ in range(2))
+    assert_allclose(one, same, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_keep_their_dtype_and_features_are_float32(name, dtype):
+    X = np.abs(table()).astype(dtype)
+    X = scipy.sparse.csr_array(X) if name == "idf" else X
+    scaling = fit(X, name)
+    rows = scaling.transform(X)
+    assert rows.dtype == dtype
+    assert scaling.features(rows).dtype == torch.float32
+
+
+def test_rows_of_a_read_only_file_become_features(tmp_path):
+    X = table().astype(np.float32)
+    np.save(tmp_path / "rows.npy", X)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    scaling = fit(mapped, "none")
+    features = scaling.features(scaling.transform(mapped))
+    features += 1  # nothing is written to the file
+    assert_allclose(features, X + 1)
+    assert_allclose(mapped, X)
 
 
 def test_of_very_many_rows_fewer_directions_are_kept():
-    assert [max_width(n) for n in (100, 131_072, 262_144, 10**7)] == [512, 512, 256, 128]
+    config = EnsembleConfig()
+    assert [feature_width(n, config) for n in (100, 131_072, 262_144, 10**7)] == [512, 512, 256, 128]
+
+
+def test_a_table_has_columns_of_unlike_scale():
+    assert is_table(table(), CONFIG)
+    assert not is_table(table()[:, 2:4], CONFIG)
+    assert not is_table(scipy.sparse.csr_array(table()), CONFIG)
+    assert not is_table(np.ones((5, 3)), CONFIG)  # columns without any scale
+    assert is_table(table()[:, 2:4], replace(CONFIG, table_scale_ratio=1.5))

@@ -1,768 +1,548 @@
-"""ANGPNClassifier as scikit-learn users meet it."""
+"""ANGPNClassifier: what it promises to those who only call fit and predict."""
 
 import itertools
-import os
-import pickle
-import signal
-import subprocess
-import sys
-import textwrap
-import threading
-import time
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse
-import sklearn
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
-from sklearn.datasets import load_digits, make_blobs
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.datasets import load_iris, load_wine, make_blobs, make_moons
 from sklearn.neighbors import KNeighborsTransformer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from angpn import ANGPNClassifier
-from angpn.ensemble import fit as fitting
-from angpn.estimators.auto import _PAPER
-from angpn.network.model import ANGPN
-from angpn.utils.container import read_contents
+from angpn import ANGPNClassifier, EnsembleConfig
+from angpn.ensemble import model_selection as selection
+from angpn.ensemble.calibration import Calibration
+from angpn.estimators import fit_ensemble
+from angpn.estimators import influence as influence_module
 from problems import odd_rows
 
-
-def expected_failures(estimator):
-    reason = "a row of weight 0 is still a node of the graph, and a repeated row is two nodes"
-    return {
-        "check_classifiers_classes": "labels -1 and 1: -1 is unlabelled, as for scikit-learn's own, exempt by name",
-        "check_sample_weight_equivalence_on_dense_data": reason,
-        "check_sample_weight_equivalence_on_sparse_data": reason,
-    }
+SHORT_SEARCH = EnsembleConfig(hops=((0.5, 2),))  # one that does not take long
 
 
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [ANGPNClassifier(num_steps=0), ANGPNClassifier(hidden_layer_sizes=(20, 20), max_iter=300, n_iter_no_change=30)],
-    expected_failed_checks=expected_failures,
-)
-def test_the_contract_of_scikit_learn(estimator, check, monkeypatch):
-    monkeypatch.setattr(fitting, "REACHES", ((0.0, 0), (0.5, 2)))  # hundreds of fits: a short search in each
-    check(estimator)
-
-
-pytestmark = pytest.mark.filterwarnings("ignore:training did not settle")  # most fits here are short on purpose
-
-
-def quick(**options):
-    """A network that does not take long."""
-    brief = {"max_iter": 20, "learning_rate": 0.05, "random_state": 0, "n_neighbors": 5, "n_candidates": 12}
-    brief |= {"hidden_layer_sizes": (50, 50), "alpha": 0.7, "beta": 0.3}
-    return ANGPNClassifier(**brief | options)
+def quick(config=SHORT_SEARCH, **options):
+    brief = {"metric": "chord", "n_neighbors": 5, "max_rounds": 1, "random_state": 0}
+    return ANGPNClassifier(config=config, **brief | options)
 
 
 @pytest.fixture(scope="module")
 def blobs():
-    """Three clusters of 30 rows, every fifth row labelled."""
-    X, truth = make_blobs([30, 30, 30], n_features=5, cluster_std=2.0, random_state=1, shuffle=False)
-    y = np.where(np.arange(90) % 5 == 0, truth, -1)
-    return X, y, truth
-
-
-# What it promises on digits
+    """Three clusters of 30 rows that touch, 30 labels, and half of them to validate on, which makes one fold."""
+    X, truth = make_blobs([30, 30, 30], n_features=5, cluster_std=4.0, random_state=1, shuffle=False)
+    y = np.where(np.arange(90) % 3 == 0, truth, -1)
+    return X, y, truth, np.arange(90) % 6 == 0
 
 
 @pytest.fixture(scope="module")
-def digits():
-    """1500 digits of which a tenth is labelled, and 297 that come later."""
-    data = load_digits()
-    seen, later, truth, truth_later = train_test_split(
-        data.data, data.target, train_size=1500, stratify=data.target, random_state=0
-    )
-    labelled, _ = train_test_split(np.arange(1500), train_size=0.1, stratify=truth, random_state=0)
-    y = np.full(1500, -1)
-    y[labelled] = truth[labelled]
-    model = ANGPNClassifier(hidden_layer_sizes=(50, 50), n_neighbors=10, beta=0.3, random_state=0).fit(seen, y)
-    return model, seen, y, truth, later, truth_later
+def fitted(blobs):
+    X, y, _, mask = blobs
+    return quick().fit(X, y, validation_mask=mask)
 
 
-def test_digits_are_labelled_and_new_ones_predicted(digits):
-    model, _, y, truth, later, truth_later = digits
-    assert np.mean(model.transduction_[y == -1] == truth[y == -1]) >= 0.94
-    assert model.score(later, truth_later) >= 0.90
+def some_of_each(truth, count):
+    """The labels of so many rows of each class, drawn at random."""
+    y = np.full(len(truth), -1)
+    for name in np.unique(truth):
+        rows = np.random.default_rng(0).choice(np.flatnonzero(truth == name), count, replace=False)
+        y[rows] = name
+    return y
 
 
-def test_predicting_the_fitted_rows_is_the_transduction(digits):
-    model, seen, *_ = digits
-    assert_array_equal(model.predict(seen), model.transduction_)
-    assert_array_equal(model.predict_proba(seen[200:300]), model.label_distributions_[200:300])
-
-
-def test_what_a_fit_leaves_behind(digits):
-    model, seen, *_ = digits
-    n = len(seen)
-    assert_array_equal(model.classes_, np.arange(10))
-    assert model.label_distributions_.shape == (n, 10)
-    assert_allclose(model.label_distributions_.sum(axis=1), 1)
-    assert_array_equal(model.transduction_, model.label_distributions_.argmax(axis=1))
-    assert model.n_iter_ == len(model.loss_curve_) == len(model.validation_scores_)
-    assert model.best_validation_score_ in model.validation_scores_
-    assert len(model.layer_graphs_) == 2
-    assert isinstance(model.graph_, scipy.sparse.csr_array)
-    assert_allclose(model.graph_.sum(axis=1), 1)
-    assert not model.graph_.diagonal().any()
-    assert model.module_.convs[0].in_channels == model.n_features_in_ == 64
-    assert model.coverage_.n_changed == 0
-
-
-def test_explain_says_how_much_of_each_row_reached_a_row(digits):
-    model, _, y, *_ = digits
-    influences = model.explain(7, n=5)
-    assert len(influences) == 5
-    weights = [influence.weight for influence in influences]
-    assert weights == sorted(weights, reverse=True)
-    assert 0 < sum(weights) < 1
-    for row, _, label, is_given in influences:
-        assert row != 7
-        assert is_given == (y[row] != -1)
-        assert label == (y[row] if is_given else model.transduction_[row])
-    assert np.mean([influence.label == model.transduction_[7] for influence in influences]) > 0.5
-    assert model.explain(-1) == model.explain(1499)
-
-
-def test_explain_is_the_product_of_the_layers(blobs):
-    X, y, _ = blobs
-    for direction in ("directed", "symmetric"):
-        model = quick(direction=direction).fit(X, y)
-        mixing = np.eye(90)
-        for graph in model.layer_graphs_:
-            dense = graph.toarray()
-            dense = dense if direction == "directed" else (dense + dense.T) / 2
-            mixing = (model.alpha * dense + (1 - model.alpha) * np.eye(90)) @ mixing
-        for row, weight, *_ in model.explain(3, n=90):
-            assert_allclose(weight, mixing[3, row])
-
-
-def test_uncertain_rows_are_unlabelled_close_calls_apart_from_each_other(digits):
-    model, _, y, *_ = digits
-    rows = model.uncertain(20)
-    assert len(set(rows)) == 20
-    assert (y[rows] == -1).all()
-    top = np.sort(model.label_distributions_, axis=1)
-    margin = top[:, -1] - top[:, -2]
-    assert margin[rows].mean() < np.median(margin) / 2
-    assert margin[rows[0]] == margin[y == -1].min()
-    near = (model.graph_ + model.graph_.T).tocsr()
-    assert all(near[a, b] == 0 for a, b in itertools.combinations(rows, 2))
-    assert_array_equal(np.sort(model.uncertain(10_000)), np.flatnonzero(y == -1))
-
-
-# Inputs
-
-
-def test_every_container_gives_the_same(blobs):
-    X, y, _ = blobs
-    expected = quick().fit(X, y).label_distributions_
-    names = [f"column {i}" for i in range(5)]
-    for kind in (
-        X.tolist(),
-        pd.DataFrame(X, columns=names),
-        pl.DataFrame(X, schema=names),
-        torch.tensor(X),
-        np.asfortranarray(X),
-    ):
-        model = quick().fit(kind, torch.tensor(y) if isinstance(kind, torch.Tensor) else y)
-        assert_allclose(model.label_distributions_, expected, rtol=1e-7, err_msg=str(type(kind)))
-        assert_array_equal(model.predict(kind), model.transduction_)
-        # Older releases of scikit-learn do not see the names of today's polars.
-        if isinstance(kind, pd.DataFrame) or (isinstance(kind, pl.DataFrame) and hasattr(sklearn, "callback")):
-            assert list(model.feature_names_in_) == names
-
-
-def test_sparse_rows_give_what_dense_ones_give_and_stay_sparse(blobs, monkeypatch):
-    X, y, _ = blobs
-    X = np.where(np.abs(X) < 2, 0, X)
-    expected = quick(dropout=0.0).fit(X, y)
-    sparse = scipy.sparse.csr_array(X)
-    tensor = torch.tensor(X).to_sparse()
-
-    def refuse(self, *args, **kwargs):
-        assert self.shape[1] != 5, "the features were written out"
-        return toarray(self, *args, **kwargs)
-
-    toarray = scipy.sparse.csr_array.toarray
-    monkeypatch.setattr(scipy.sparse.csr_array, "toarray", refuse)
-    for kind in (sparse, scipy.sparse.csr_matrix(X), scipy.sparse.coo_array(X), tensor):
-        model = quick(dropout=0.0).fit(kind, y)
-        assert_allclose(model.label_distributions_, expected.label_distributions_, rtol=1e-5)
-        assert_array_equal(model.predict(kind), model.transduction_)
-        assert scipy.sparse.issparse(model._fitted.rows)
-    new = scipy.sparse.csr_array(X[:4] + np.array([0, 0.1, 0, 0, 0]))
-    assert_allclose(model.predict_proba(new), expected.predict_proba(new.tocoo().toarray()), rtol=1e-5)
-
-
-def test_a_fitted_model_does_not_follow_its_parameters(blobs):
-    X, y, _ = blobs
-    model = quick(metric="euclidean").fit(X, y)
-    assert_array_equal(model.set_params(normalize=False, alpha=0.1).predict(X), model.transduction_)
-
-
-def test_rows_are_recognised_in_another_dtype_and_with_entries_in_pieces(blobs):
-    X, y, _ = blobs
-    single = X.astype(np.float32)
-    model = quick().fit(single, y)
-    assert_array_equal(model.predict_proba(single.astype(np.float64)), model.label_distributions_)
-    model = quick().fit(scipy.sparse.csr_array(X), y)
-    halves = np.repeat(X.ravel() / 2, 2), np.repeat(np.tile(np.arange(5), 90), 2), np.arange(91) * 10
-    assert_allclose(model.predict_proba(scipy.sparse.csr_array(halves)), model.label_distributions_, rtol=1e-6)
-
-
-@pytest.mark.filterwarnings("ignore:.*would be labelled otherwise")
-def test_only_an_equal_row_is_recognised(blobs):
-    _, y, _ = blobs
-    Z = np.random.default_rng(0).normal(size=(90, 5))
-    ties = np.abs(np.subtract.outer(Z[:, 0].round(), Z[:, 0].round()))
-    model = quick(normalize=False, n_candidates=89).fit(Z, y, distances=ties)
-    assert_array_equal(model.predict(Z, distances=ties), model.transduction_)
-    Z[45:] = 8 * Z[:45]  # the same directions, other lengths
-    model = quick(normalize=False, normalize_hidden=False, direction="directed").fit(Z, y)
-    assert_array_equal(model.predict(Z), model.transduction_)
-
-
-def test_bfloat16_embeddings(blobs):
-    X, y, _ = blobs
-    assert quick().fit(torch.tensor(X).bfloat16(), y).label_distributions_.dtype == np.float32
-
-
-def test_float32_stays_float32(blobs):
-    X, y, _ = blobs
-    model = quick().fit(X.astype(np.float32), y)
-    assert model.module_.perceptron.weight.dtype == torch.float32
-    assert model.label_distributions_.dtype == model.transform(X[:3]).dtype == np.float32
-    assert quick().fit(X, y).label_distributions_.dtype == np.float64
-
-
-def test_names_as_labels(blobs):
-    X, y, truth = blobs
-    names = np.array(["ant", "bee", "cat"], dtype=object)
-    for unlabelled in (-1, None, np.nan):
-        named = np.where(y == -1, unlabelled, names[y])
-        model = quick().fit(X, named)
-        assert list(model.classes_) == ["ant", "bee", "cat"]
-        assert_array_equal(model.transduction_, names[quick().fit(X, y).transduction_])
-        assert model.score(X, names[truth]) > 0.8
-
-
-@pytest.mark.filterwarnings("ignore:.*sampled rows would be labelled otherwise")
-def test_distances_as_a_matrix_or_a_graph(blobs):
-    X, y, _ = blobs
-    expected = quick(normalize=False, metric="euclidean").fit(X, y)
-    matrix = np.linalg.norm(X[:, None] - X[None], axis=2)
-    model = quick(normalize=False).fit(X, y, distances=matrix)
-    assert_allclose(model.label_distributions_, expected.label_distributions_, rtol=1e-5)
-    assert model.coverage_ == pytest.approx(expected.coverage_)
-    graph = KNeighborsTransformer(n_neighbors=12).fit_transform(X)
-    model = quick(normalize=False).fit(X, y, distances=graph)
-    assert_array_equal(model.neighborhood_.indices, expected.neighborhood_.indices)
-    assert_allclose(model.label_distributions_, expected.label_distributions_, rtol=1e-5)
-    assert_array_equal(model.predict(X, distances=matrix), model.transduction_)
-    assert model.score(X, model.transduction_, distances=matrix) == 1
-    for kind in (graph.tocoo(), torch.tensor(graph.toarray()).to_sparse()):
-        again = quick(normalize=False).fit(X, y, distances=kind)
-        assert_allclose(again.label_distributions_, model.label_distributions_, rtol=1e-5)
-    hidden = quick(normalize=False).fit_transform(X, y, distances=graph)
-    assert_allclose(hidden, model.transform(X, distances=matrix), rtol=1e-5, atol=1e-7)
-    with pytest.raises(ValueError, match="distances of new rows must be a dense matrix"):
-        model.predict(X[:2], distances=graph[:2])
-    wide = KNeighborsTransformer(n_neighbors=30).fit_transform(X)
-    assert quick().fit(X, y, distances=wide).neighborhood_.n_candidates == 12
-    with pytest.raises(ValueError, match="must be passed exactly where fit was given distances, got none"):
-        model.predict(X)
-    with pytest.raises(ValueError, match=r"distances must have shape \(2, 90\), new rows by fitted rows, got \(2, 2\)"):
-        model.predict(X[:2], distances=matrix[:2, :2])
-
-
-def test_weights_of_rows_and_classes_move_the_result(blobs):
-    X, y, _ = blobs
-    labelled = y != -1
-    plain = quick(max_iter=4).fit(X, y)
-    assert_allclose(
-        quick(max_iter=4).fit(X, y, sample_weight=np.ones(90)).label_distributions_, plain.label_distributions_
-    )
-    heavy = quick(max_iter=4).fit(X, y, sample_weight=np.where(y == 2, 20.0, 1.0))
-    assert heavy.label_distributions_[:, 2].sum() > plain.label_distributions_[:, 2].sum() * 1.05
-    by_class = quick(max_iter=4, class_weight={0: 1, 1: 1, 2: 20}).fit(X, y)
-    assert_allclose(by_class.label_distributions_, heavy.label_distributions_)
-    counts = np.bincount(y[labelled])
-    balanced = quick(max_iter=4, class_weight="balanced").fit(X, y)
-    by_hand = quick(max_iter=4).fit(X, y, sample_weight=np.where(labelled, labelled.sum() / (3 * counts[y]), 1))
-    assert_allclose(balanced.label_distributions_, by_hand.label_distributions_)
-
-
-def test_labels_of_validation_rows_are_never_trained_on(blobs):
-    X, y, _ = blobs
-    mask = np.zeros(90, dtype=bool)
-    mask[np.flatnonzero(y != -1)[::4]] = True
-    wrong = np.where(mask, (y + 1) % 3, y)
-    for class_weight in (None, "balanced"):
-        model = quick(n_iter_no_change=100, class_weight=class_weight)
-        losses = [model.fit(X, labels, validation_mask=mask).loss_curve_ for labels in (y, wrong)]
-        assert_array_equal(*losses)
-
-
-def test_after_a_warm_start_no_label_changes_sides(blobs):
-    """A label that was trained on would be right at once if it were held out now, and training would stop."""
-    X, y, truth = blobs
-    more = np.where(np.arange(90) % 3 == 0, truth, y)
-    model = quick(warm_start=True, validation_fraction=0.3).fit(X, y)
-    held = model.validation_mask_
-    model.fit(X, more)
-    labelled = y != -1
-    assert_array_equal(model.validation_mask_[labelled], held[labelled])
-    assert model.validation_mask_[~labelled].any()
-
-
-def test_weights_of_zero(blobs):
-    X, y, _ = blobs
-    mask = np.zeros(90, dtype=bool)
-    mask[np.flatnonzero(y != -1)[::4]] = True
-    with pytest.raises(ValueError, match="sample_weight must not be zero for every row that is validated on"):
-        quick().fit(X, y, validation_mask=mask, sample_weight=np.where(mask, 0.0, 1.0))
-    some = np.where(np.arange(90) % 10 == 0, 0.0, 1.0)
-    assert not quick().fit(X, y, sample_weight=some).validation_mask_[some == 0].any()
-    quick().fit(X, y, sample_weight=np.where(y == -1, np.nan, 1.0))  # of unlabelled rows it does not matter
-
-
-def test_a_table_with_columns_of_unlike_scale_is_warned_of_where_fit_was_called(blobs):
-    X, y, _ = blobs
-    with pytest.warns(UserWarning, match="columns of X should be of like scale, got .*; standardise them") as caught:
-        quick().fit(np.column_stack([X, 1000 * X[:, 0]]), y)
-    assert caught[0].filename == __file__
-
-
-def test_training_that_did_not_settle_is_warned_of(blobs):
-    X, y, _ = blobs
-    with pytest.warns(ConvergenceWarning, match="training did not settle within max_iter=3 epochs; raise max_iter"):
-        quick(max_iter=3).fit(X, y)
-
-
-def test_few_rows_lower_the_number_of_neighbours():
-    X = np.eye(6)
-    with pytest.warns(
-        UserWarning, match="n_neighbors=20 needs 22 rows, got n_samples=6, so n_neighbors is lowered to 4"
-    ):
-        model = ANGPNClassifier().fit(X, [0, 1, 0, 1, -1, -1])
-    assert model.n_neighbors_ == 4
-
-
-# The habits of scikit-learn
-
-
-def test_parameters_are_stored_untouched():
-    sizes = [7]
-    model = ANGPNClassifier(hidden_layer_sizes=sizes, alpha="nonsense")
-    assert model.hidden_layer_sizes is sizes
-    assert clone(model).get_params()["alpha"] == "nonsense"
-
-
-def test_the_paper_is_spelt_out_and_can_be_overridden():
-    model = ANGPNClassifier.paper(n_neighbors=7, random_state=3)
-    assert (model.alpha, model.beta, model.num_steps, model.direction) == (0.5, 0.3, 2, "directed")
-    assert (model.hidden_layer_sizes, model.learning_rate, model.max_iter) == ((50, 50), 0.005, 10_000)
-    assert (model.n_neighbors, model.random_state) == (7, 3)
-    run_time = {"device", "random_state", "warm_start", "checkpoint", "resume", "distributed", "verbose"}
-    assert set(_PAPER) == set(ANGPNClassifier().get_params()) - run_time
-
-
-def test_search_pipeline_and_scores_that_leave_unlabelled_rows_out(blobs):
-    X, y, truth = blobs
-    search = GridSearchCV(make_pipeline(StandardScaler(), quick()), {"angpnclassifier__beta": [0.0, 0.3]}, cv=2)
-    search.fit(X, y)
-    assert np.mean(search.predict(X) == truth) > 0.8
-    assert (cross_val_score(quick(), X, y, cv=2) > 0.5).all()
-    model = quick().fit(X, y)
-    assert model.score(X, y) == np.mean(model.predict(X)[y != -1] == y[y != -1])
-    with pytest.raises(ValueError, match="got every row unlabelled; pass the true labels"):
-        model.score(X, np.full(90, -1))
-
-
-def test_set_output_and_names_of_the_hidden_columns(blobs):
-    X, y, _ = blobs
-    model = quick(hidden_layer_sizes=(4, 3)).set_output(transform="pandas").fit(X, y)
-    assert list(model.transform(X[:2]).columns) == [f"angpnclassifier{i}" for i in range(3)]
-
-
-def test_metadata_is_routed(blobs):
-    X, y, _ = blobs
-    mask = np.arange(90) % 25 == 0
-    with sklearn.config_context(enable_metadata_routing=True):
-        pipe = make_pipeline(StandardScaler(), quick().set_fit_request(validation_mask=True, sample_weight=False))
-        pipe.fit(X, y, validation_mask=mask)
-    direct = quick().fit(StandardScaler().fit_transform(X), y, validation_mask=mask)
-    assert_allclose(pipe[-1].label_distributions_, direct.label_distributions_)
-
-
-def test_pickle_keeps_the_answers(blobs):
-    X, y, _ = blobs
-    model = quick().fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    assert_array_equal(again.predict_proba(X + 0.1), model.predict_proba(X + 0.1))
-
-
-def test_the_same_seed_gives_the_same_result(blobs):
-    X, y, _ = blobs
-    results = []
-    for seed in (0, 1):
-        torch.manual_seed(seed)  # the global generator has no say, and is not moved
-        model = quick(warm_start=True).fit(X, np.where(y == 2, -1, y))
-        results.append(model.fit(X, y).label_distributions_)
-        assert torch.rand(1) == torch.rand(1, generator=torch.Generator().manual_seed(seed))
-    assert_array_equal(*results)
-    assert_array_equal(quick().fit(X, y).label_distributions_, quick().fit(X, y).label_distributions_)
-    other = quick(random_state=1).fit(X, y).label_distributions_
-    assert not np.array_equal(quick().fit(X, y).label_distributions_, other)
-
-
-def test_fitting_again_with_more_labels_starts_warm(blobs, monkeypatch):
-    X, y, truth = blobs
-    model = quick(warm_start=True).fit(X, np.where(y == 2, -1, y))
-    neighborhood, convs = model.neighborhood_, model.module_.convs.state_dict()
-    known = model.module_.perceptron.weight.detach().clone()
-    monkeypatch.setattr("angpn.estimators.candidate_search.nearest_candidates", None)  # not to be called again
-    model.set_params(max_iter=1).fit(X, y)  # a third class
-    assert model.neighborhood_ is neighborhood
-    assert list(model.classes_) == [0, 1, 2]
-    # One epoch has run and its start is what is kept: the weights of the last fit, and a new row for the new class.
-    assert all(torch.equal(value, convs[name]) for name, value in model.module_.convs.state_dict().items())
-    assert torch.equal(model.module_.perceptron.weight[:2], known)
-    monkeypatch.undo()
-    model.set_params(max_iter=20).fit(X[:60], y[:60])
-    assert model.neighborhood_.n_rows == 60
-    with pytest.raises(ValueError, match="warm_start needs the features and the network of the last fit, got others"):
-        model.fit(X[:, :3], y)
-    assert model.n_features_in_ == 5  # a fit that fails leaves everything as it was
-    assert model.predict(X).shape == truth.shape
-
-
-def test_the_progress_bar_shows_epoch_loss_and_accuracy(blobs, capsys):
-    X, y, _ = blobs
-    quick(verbose=True).fit(X, y)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    for part in ("epoch", "20/20", "loss 0.", "validation accuracy"):
-        assert part in shown.err
-    quick().fit(X, y)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
-    pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
-    X, y, _ = blobs
-
-    class Stopper:
-        def __init__(self):
-            self.calls = []
-
-        def setup(self, estimator, context):
-            self.calls.append("setup")
-
-        def on_fit_task_begin(self, estimator, context):
-            self.calls.append(("begin", context.task_name))
-
-        def on_fit_task_end(self, estimator, context):
-            self.calls.append(("end", context.task_name))
-            return self.calls.count(("end", "epoch")) == 4
-
-        def teardown(self, estimator, context):
-            self.calls.append("teardown")
-
-    stopper = Stopper()
-    model = quick().set_callbacks(stopper).fit(X, y)
-    assert model.n_iter_ == 4
-    epoch = [("begin", "epoch"), ("end", "epoch")]
-    assert stopper.calls == ["setup", ("begin", "fit"), *epoch * 4, ("end", "fit"), "teardown"]
-
-
-# Bad input
+# By default
 
 
 @pytest.mark.parametrize(
-    ("options", "change", "message"),
+    ("load", "count", "accuracy"),
     [
-        ({}, {"y": np.full(90, -1)}, "got every row unlabelled; give some rows a label"),
-        ({}, {"y": np.where(np.arange(90) < 9, 4, -1)}, r"at least 2 classes, got 1 class \(4\)"),
-        ({}, {"y": np.arange(80) % 3}, "y must have one row for each row of X, expected 90, got 80"),
-        ({}, {"y": None}, "requires y to be passed, but the target y is None"),
-        ({}, {"X": np.full((90, 5), np.nan)}, "Input X contains NaN"),
-        (
-            {"metric": "manhattan"},
-            {},
-            "metric must be one of 'auto', 'chord', .*, got 'manhattan'; or pass distances to fit",
-        ),
-        ({"device": "cuda:7"}, {}, "device must be one that torch finds on this machine, got 'cuda:7' .* use 'auto'"),
-        ({"device": "abacus"}, {}, "device must be one that torch finds on this machine, got 'abacus'"),
-        ({"alpha": 1.5}, {}, "alpha must lie strictly between 0 and 1, got 1.5"),
-        ({"dropout": 1.0}, {}, r"dropout must lie in \[0, 1\), got 1.0"),
-        ({"hidden_layer_sizes": ()}, {}, "hidden_layer_sizes must be one or more widths >= 1"),
-        ({"max_iter": 0}, {}, "max_iter and n_iter_no_change must be at least 1, got 0 and 100"),
-        ({"metric": "precomputed"}, {}, "metric must be one of .*, got 'precomputed'; or pass distances to fit"),
-        ({"alpha": "0.5"}, {}, "alpha must lie strictly between 0 and 1, got '0.5'"),
-        ({"n_neighbors": 5.0}, {}, "n_neighbors must be a whole number >= 1, got 5.0"),
-        ({"n_candidates": 3}, {}, "n_candidates must be at least n_neighbors [+] 1 = 6, got 3"),
-        ({"learning_rate": -1}, {}, "learning_rate must be > 0, got -1"),
-        ({"validation_fraction": 1.0}, {}, r"validation_fraction must lie in \[0, 1\), got 1.0"),
-        ({"resume": True}, {}, "resume=True needs the checkpoint to take up, got checkpoint=None"),
-        ({}, {"distances": np.full((90, 90), -1.0)}, "distances must be >= 0, got -1; pass distances, not"),
-        ({}, {"distances": np.ones((80, 80))}, "distances must have one row for each row of X, expected 90, got 80"),
-        ({}, {"distances": scipy.sparse.csr_array(-np.ones((90, 90)))}, "distances must be finite and >= 0, got -1"),
-        (
-            {},
-            {"distances": KNeighborsTransformer(n_neighbors=5).fit_transform(np.random.default_rng(0).random((90, 5)))},
-            "needs a graph with at least 6 other rows in every row, got 5 .* KNeighborsTransformer or NearestNeighbors "
-            "may count the row itself: ask it for n_neighbors=7",
-        ),
-        ({}, {"sample_weight": np.full(90, -1.0)}, "sample_weight must be one finite number >= 0 a row"),
-        ({}, {"sample_weight": np.ones(80)}, "sample_weight must have one row for each row of X"),
-        ({}, {"validation_mask": np.ones(90, dtype=bool)}, "validation_mask must mark labelled rows only"),
-        ({}, {"validation_mask": np.ones(90)}, "validation_mask must be one bool a row"),
+        (lambda: load_iris(return_X_y=True), 21, 0.9),
+        (lambda: load_wine(return_X_y=True), 21, 0.9),
+        (lambda: make_moons(400, noise=0.05, random_state=0), 1, 0.8),
     ],
+    ids=["iris", "wine", "moons"],
 )
-def test_bad_input_is_refused_with_its_remedy(blobs, options, change, message):
-    X, y, _ = blobs
-    arguments = {"X": X, "y": y, **change}
-    with pytest.raises(ValueError, match=message):
-        quick(**options).fit(arguments.pop("X"), arguments.pop("y"), **arguments)
+def test_most_unlabelled_rows_get_their_label(load, count, accuracy):
+    X, truth = load()
+    y = some_of_each(truth, count)
+    model = ANGPNClassifier(random_state=0).fit(X, y)
+    unlabelled = y == -1
+    assert np.mean(model.transduction_[unlabelled] == truth[unlabelled]) >= accuracy
 
 
-def test_wrong_columns_at_predict(blobs):
-    X, y, _ = blobs
-    model = quick().fit(X, y)
-    with pytest.raises(ValueError, match="X has 3 features, but ANGPNClassifier is expecting 5 features as input"):
-        model.predict(X[:, :3])
-    with pytest.raises(ValueError, match="X must be dense as it was in fit, got a sparse matrix; call toarray"):
-        model.predict(scipy.sparse.csr_array(X))
-    with pytest.raises(ValueError, match="i must be a row of the fit, -90 to 89, got 90"):
-        model.explain(90)
+def test_what_a_fit_leaves_behind(fitted, blobs):
+    X, _, truth, mask = blobs
+    assert_array_equal(fitted.classes_, [0, 1, 2])
+    assert_allclose(fitted.label_distributions_.sum(axis=1), 1, rtol=1e-5)
+    assert_array_equal(fitted.transduction_, fitted.label_distributions_.argmax(axis=1))
+    assert fitted.n_iter_ == len(fitted.loss_curve_) == len(fitted.validation_scores_) == 2
+    assert fitted.best_validation_score_ == fitted.validation_scores_[fitted.best_iter_ - 1]
+    assert fitted.best_validation_score_ == np.mean(fitted.validation_transduction_ == truth[mask])
+    assert_array_equal(fitted.validation_mask_, mask)
+    assert_array_equal(fitted.validation_transduction_, fitted.transduction_[mask])
+    assert len(fitted.layer_graphs_) == fitted.best_iter_
+    assert_allclose(fitted.graph_.sum(axis=1), 1, rtol=1e-5)
+    assert fitted.embedding_.shape == fitted.transform(X).shape == (90, 5)
+    assert not hasattr(fitted, "module_")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_no_gpu(blobs):
-    X, y, _ = blobs
-    with pytest.raises(ValueError, match="device must be one that torch finds on this machine, got 'cuda'"):
-        quick(device="cuda").fit(X, y)
+def test_without_validation_rows_labels_are_held_out_in_turn(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 2)
+    model = quick(max_rounds=0).fit(X, y)
+    assert_array_equal(model.validation_mask_, y != -1)
+    assert 0 < model.best_validation_score_ <= 1
 
 
-# Properties
+def test_others_held_out_in_turn_do_not_count_as_validation_rows(blobs):
+    X, y, _, mask = blobs
+    mask = mask & (np.cumsum(mask) <= 6)
+    model = quick(max_rounds=0).fit(X, y, validation_mask=mask)
+    assert_array_equal(model.validation_mask_, mask)
+    assert_array_equal(model.validation_transduction_, model.transduction_[mask])
+    assert model.best_validation_score_ == np.mean(model.transduction_[mask] == y[mask])
 
 
-@given(st.integers(0, 2**32 - 1))
-@settings(max_examples=15)
-def test_permuting_rows_permutes_the_results(seed):
-    generator = np.random.default_rng(seed)
-    X = generator.normal(size=(40, 4))
-    y = np.where(np.arange(40) < 12, np.arange(40) % 3, -1)
-    mask = (np.arange(40) >= 9) & (np.arange(40) < 12)
-    order = generator.permutation(40)
-    model = quick(dropout=0.0, max_iter=5)
-    one = model.fit(X, y, validation_mask=mask).label_distributions_
-    other = model.fit(X[order], y[order], validation_mask=mask[order]).label_distributions_
-    assert_allclose(other, one[order], atol=1e-6)
+def test_predicting_the_fitted_rows_is_the_transduction(fitted, blobs):
+    X, *_ = blobs
+    assert_array_equal(fitted.predict(X), fitted.transduction_)
+    assert_array_equal(fitted.predict_proba(X[20:30]), fitted.label_distributions_[20:30])
+    assert_array_equal(fitted.transform(X), fitted.embedding_)
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["directed", "symmetric", "normalized"]), st.booleans())
-@settings(max_examples=20)
-@pytest.mark.filterwarnings("ignore:.*would be labelled otherwise")
-def test_odd_rows_have_probabilities_too(seed, direction, sparse):
-    X, y, new = odd_rows(seed)
-    kind = scipy.sparse.csr_array if sparse else np.asarray
-    model = quick(direction=direction, max_iter=5).fit(kind(X), y)
+def test_fitted_rows_are_recognised_in_a_table_too(fitted, blobs):
+    X, *_ = blobs
+    assert_array_equal(fitted.predict_proba(np.asfortranarray(X)), fitted.label_distributions_)
+    model = quick().fit(pd.DataFrame(X, columns=list("abcde")), blobs[1], validation_mask=blobs[3])
+    found = model.predict_proba(pd.DataFrame(X, columns=list("abcde")))
+    assert_array_equal(found, model.label_distributions_)
+
+
+def test_fitted_rows_are_recognised_with_entries_in_pieces(blobs):
+    X, y, _, mask = blobs
+    whole = scipy.sparse.csr_array(np.where(np.abs(X) < 3, 0, X))
+    pieces = scipy.sparse.csr_array(
+        (np.repeat(whole.data / 2, 2), np.repeat(whole.indices, 2), 2 * whole.indptr), shape=whole.shape
+    )
+    model = quick().fit(whole, y, validation_mask=mask)
+    assert_array_equal(model.predict_proba(pieces), model.label_distributions_)
+
+
+@pytest.mark.parametrize("metric", ["chord", "auto"])
+def test_float32_stays_float32_and_is_recognised(blobs, metric):
+    X, y, _, mask = blobs
+    X = (X * np.geomspace(1, 1000, 5)).astype(np.float32)
+    model = quick(metric=metric).fit(X, y, validation_mask=mask)
+    if metric == "auto":
+        assert model.ensemble_.scaling.center is not None
+    found = model.predict_proba(X)
+    assert found.dtype == model.label_distributions_.dtype == model.embedding_.dtype == np.float32
+    assert_array_equal(found, model.label_distributions_)
+
+
+def test_sparse_rows_give_what_dense_ones_give(blobs):
+    X, y, _, mask = blobs
+    X = np.where(np.abs(X) < 3, 0, X)
+    dense, sparse = (quick().fit(rows, y, validation_mask=mask) for rows in (X, scipy.sparse.csr_array(X)))
+    assert_allclose(sparse.label_distributions_, dense.label_distributions_, atol=1e-3)
+    new = X[:9] + X[9:18]
+    assert_allclose(sparse.predict_proba(scipy.sparse.csr_array(new)), dense.predict_proba(new), atol=1e-3)
+    with pytest.raises(ValueError, match="X must be dense as it was in fit"):
+        dense.predict(scipy.sparse.csr_array(new))
+
+
+@pytest.mark.parametrize(
+    ("direction", "kind"),
+    [("symmetric", scipy.sparse.csr_array), ("normalized", np.asarray)],
+)
+def test_odd_rows_have_probabilities_too(direction, kind):
+    X, y, new = odd_rows()
+    mask = (y != -1) & (np.arange(40) % 8 == 0)
+    model = quick(direction=direction)
+    model.fit(kind(X), y, validation_mask=mask)
     for probabilities in (model.label_distributions_, model.predict_proba(kind(new))):
         assert np.isfinite(probabilities).all()
-        assert (probabilities >= 0).all()
-        assert_allclose(probabilities.sum(axis=1), 1)
+        assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
 
 
-# Long fits
+# Parameters
 
 
-def test_ctrl_c_keeps_the_best_weights_with_a_warning(blobs, monkeypatch):
-    X, y, _ = blobs
-    interrupt_after(monkeypatch, 7)
-    with pytest.warns(UserWarning, match="training was interrupted after epoch 7 and keeps the best weights so far"):
-        model = quick().fit(X, y)
-    assert model.n_iter_ == 7
-    assert model.predict(X).shape == (90,)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": 1.5}, "alpha must"),
+        ({"rule": "knn"}, "rule='knn' is a fixed graph without beta"),
+        ({"max_rounds": -1}, "max_rounds must be at least 0, got -1; None runs to convergence"),
+        ({"scaling": "log"}, "scaling must be one of 'auto', 'unit', .*, got 'log'"),
+        ({"metric": "manhattan"}, "metric must be one of 'auto', 'chord', .*, got 'manhattan'; or pass distances"),
+        ({"metric": "precomputed"}, r"X must be a square matrix of distances .*, got shape \(90, 5\)"),
+    ],
+)
+def test_bad_parameters_are_refused(blobs, options, message):
+    X, y, *_ = blobs
+    with pytest.raises(ValueError, match=message):
+        quick(**options).fit(X, y)
 
 
-def test_ctrl_c_before_there_are_weights_leaves_things_as_they_were(blobs, monkeypatch):
-    X, y, _ = blobs
-    model = quick().fit(X, y)
-    interrupt_after(monkeypatch, 0)
+def test_an_alpha_of_the_user_is_that_of_every_base_learner(blobs):
+    X, y, _, mask = blobs
+    model = quick(alpha=0.3, max_rounds=1).fit(X, y, validation_mask=mask)
+    assert {parameters.alpha for parameters in hyper_parameters(model)} == {0.3}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rule": "knn", "beta": 0.0},
+        {"rule": "printed", "direction": "symmetric"},
+        {"gamma": "local", "direction": "directed"},
+        {"gamma": 0.5, "metric": "sqeuclidean", "scaling": "none"},
+    ],
+)
+def test_every_graph_can_be_propagated_on(blobs, options):
+    X, y, truth, mask = blobs
+    model = quick(**options).fit(X, y, validation_mask=mask)
+    assert model.score(X, truth) > 0.8
+    assert np.isfinite(model.predict_proba(X + 0.1)).all()
+
+
+def test_one_label_a_class_of_sparse_rows(blobs):
+    X, _, truth, _ = blobs
+    y = np.full(90, -1)
+    for code in range(3):
+        y[np.flatnonzero(truth == code)[0]] = code
+    model = quick(metric="auto", max_rounds=2).fit(scipy.sparse.csr_array(np.abs(X)), y)
+    assert model.ensemble_.scaling.name == "unit"
+    assert model.validation_scores_ is None
+    assert np.isfinite(model.label_distributions_).all()
+
+
+# Rounds
+
+
+KEEP_LAST_ROUND = replace(SHORT_SEARCH, round_penalty=-1e6)
+
+
+def test_max_rounds_is_how_often_it_learns_anew(blobs):
+    X, y, _, mask = blobs
+    for max_rounds in (0, 2):
+        model = quick(KEEP_LAST_ROUND, max_rounds=max_rounds).fit(X, y, validation_mask=mask)
+        assert model.n_iter_ == max_rounds + 1
+        assert len(model.layer_graphs_) == (2 if max_rounds else 1)
+
+
+def test_without_a_number_of_rounds_it_ends_when_no_prediction_changes(blobs):
+    X, y, _, mask = blobs
+    model = quick(KEEP_LAST_ROUND, max_rounds=None).fit(X, y, validation_mask=mask)
+    assert 2 <= model.n_iter_ < 21
+    steps = model.n_iter_ - 1
+    last, before, earlier = (
+        quick(KEEP_LAST_ROUND, max_rounds=number).fit(X, y, validation_mask=mask)
+        for number in (steps, steps - 1, max(0, steps - 2))
+    )
+    assert_array_equal(last.label_distributions_, model.label_distributions_)
+    assert_array_equal(before.transduction_, last.transduction_)
+    assert steps == 1 or (earlier.transduction_ != before.transduction_).any()
+
+
+def test_validation_labels_are_never_trained_on(blobs):
+    X, _, truth, _ = blobs
+    y = np.where(np.arange(90) % 2 == 0, truth, -1)
+    mask = (y != -1) & (np.arange(90) % 6 != 0)  # two thirds of the labels
+    model = quick().fit(X, np.where(mask, (y + 1) % 3, y), validation_mask=mask)
+    assert np.mean(model.transduction_ == truth) > 0.8
+    assert model.best_validation_score_ < 0.2
+
+
+def test_ctrl_c_in_the_middle_of_a_round_keeps_the_one_before(blobs, monkeypatch):
+    X, y, _, mask = blobs
+    one = quick(max_rounds=0).fit(X, y, validation_mask=mask)
+    fit, count = Calibration.fit, itertools.count(1)
+
+    def interrupted(*arguments):  # at the end of the second round
+        if next(count) == 2:
+            raise KeyboardInterrupt
+        return fit(*arguments)
+
+    monkeypatch.setattr(Calibration, "fit", interrupted)
+    with pytest.warns(UserWarning, match="training was interrupted after round 1 and keeps what that one learnt"):
+        model = quick().fit(X, y, validation_mask=mask)
+    assert_is_the_same(model, one, X)
+
+
+def test_ctrl_c_before_the_first_round_leaves_things_as_they_were(blobs, monkeypatch):
+    X, y, _, mask = blobs
+    model = quick(max_rounds=0).fit(X, y, validation_mask=mask)
+    ensemble = model.ensemble_
+    interrupt_in_round(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
-    assert model.n_iter_ == 20
+        model.fit(X, y, validation_mask=mask)
+    assert model.ensemble_ is ensemble
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_ctrl_c_ends_a_search(blobs, monkeypatch, n_jobs):
-    X, y, _ = blobs
-    done = threading.Event()
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background may ignore it
-    if n_jobs is None:
-        interrupt_after(monkeypatch, 3)
-    else:
-        threading.Thread(target=interrupt_until, args=(done, threading.main_thread().ident), daemon=True).start()
-    search = GridSearchCV(quick(max_iter=10_000, n_iter_no_change=10_000), {"beta": [0.0, 0.3]}, cv=2, n_jobs=n_jobs)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            search.fit(X, y)
-    finally:
-        done.set()
-        signal.signal(signal.SIGINT, handler)
+def interrupt_in_round(monkeypatch, number):
+    fit = fit_ensemble.fit
+
+    def interrupted(*arguments):
+        yield from itertools.islice(fit(*arguments), number - 1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fit_ensemble, "fit", interrupted)
 
 
-def interrupt_until(done, thread):
-    """Ctrl-C every other second: one that comes while processes are being started may be lost."""
-    while not done.wait(2.0):
-        signal.pthread_kill(thread, signal.SIGINT)
+def hyper_parameters(model):
+    return [learner.parameters for learner in model.ensemble_.learners]
 
 
-def interrupt_after(monkeypatch, epochs, *, in_the_middle=False):
-    """Ctrl-C in the epoch that follows."""
-    count = itertools.count()
-    classify = ANGPN.classify
-
-    def interrupted(self, propagated, distances, rows=None, generator=None):
-        interrupt = self.training and next(count) == epochs
-        if interrupt and not in_the_middle:
-            raise KeyboardInterrupt
-        logits = classify(self, propagated, distances, rows, generator)
-        if interrupt:
-            raise KeyboardInterrupt
-        return logits
-
-    monkeypatch.setattr(ANGPN, "classify", interrupted)
+def assert_is_the_same(model, other, X):
+    assert model.n_iter_ == other.n_iter_
+    assert hyper_parameters(model) == hyper_parameters(other)
+    assert_array_equal(model.label_distributions_, other.label_distributions_)
+    assert_array_equal(model.validation_transduction_, other.validation_transduction_)
+    assert_array_equal(model.predict_proba(X + 0.1), other.predict_proba(X + 0.1))
 
 
-def test_a_killed_fit_goes_on_and_ends_as_if_nothing_had_happened(blobs, tmp_path):
-    X, y, _ = blobs
-    np.savez(tmp_path / "data.npz", X=X, y=y)
-    script = f"""
-        import sys
-        import numpy as np
-        import angpn.network.checkpoint
-        from angpn import ANGPNClassifier
-        angpn.network.checkpoint.SECONDS_BETWEEN_SAVES = 0.1
-        data = np.load({str(tmp_path / "data.npz")!r})
-        options = dict(
-            hidden_layer_sizes=(50, 50), max_iter=1500, n_iter_no_change=1500, n_neighbors=5, dropout=0.3
-        )
-        model = ANGPNClassifier(**options, checkpoint=sys.argv[1], resume=True)
-        model.fit(data["X"], data["y"])
-        np.save(sys.argv[2], model.label_distributions_)
-    """
-    run = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "state"), str(tmp_path / "out.npy")]
-    process = subprocess.Popen(run)
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "state").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.3)
-    process.kill()
-    process.wait()
-    state = read_contents(tmp_path / "state", "checkpoint")
-    assert not (tmp_path / "out.npy").exists()
-    assert 0 < len(state.arrays["epochs"]) < 1500
-    subprocess.run(run, check=True)
-    options = {"max_iter": 1500, "n_iter_no_change": 1500, "n_neighbors": 5, "dropout": 0.3}
-    whole = ANGPNClassifier(hidden_layer_sizes=(50, 50), **options)
-    seed = state.header["seed"]  # random_state=None: the checkpoint remembers what was drawn
-
-    class Drawn:
-        def randint(self, *args):
-            return seed
-
-    whole_fit(whole, X, y, Drawn())
-    assert_array_equal(np.load(tmp_path / "out.npy"), whole.label_distributions_)
+def test_the_same_random_state_gives_the_same_result(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 2)
+    models = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(len(models))  # the global states do not matter
+        np.random.seed(len(models))  # noqa: NPY002
+        models.append(quick(max_rounds=0, random_state=seed).fit(X, y))
+    assert_is_the_same(models[0], models[1], X)
+    assert (models[0].label_distributions_ != models[2].label_distributions_).any()
 
 
-def whole_fit(model, X, y, random):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("angpn.estimators.task.check_random_state", lambda state: random)
-        model.fit(X, y)
+def test_permuting_rows_permutes_the_results(fitted, blobs):
+    X, y, _, mask = blobs
+    order = np.random.default_rng(0).permutation(90)
+    other = quick().fit(X[order], y[order], validation_mask=mask[order])
+    assert_allclose(other.label_distributions_, fitted.label_distributions_[order], atol=0.01)
 
 
-def test_a_finished_fit_taken_up_is_the_same_fit(blobs, tmp_path):
-    X, y, _ = blobs
-    first = quick(checkpoint=tmp_path / "state").fit(X, y)
-    again = quick(checkpoint=tmp_path / "state", resume=True).fit(X, y)
-    assert_array_equal(again.label_distributions_, first.label_distributions_)
-    assert again.loss_curve_ == first.loss_curve_
-    assert again.best_validation_score_ == first.best_validation_score_
+# Fitting again
 
 
-def test_a_checkpoint_of_another_fit_is_refused(blobs, tmp_path, monkeypatch):
-    X, y, _ = blobs
-    quick(checkpoint=tmp_path / "state").fit(X, y)
-    quick(checkpoint=tmp_path / "state", resume=True, alpha=0.1).fit(X, y)  # a finished one is of no use any more
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 9)
-        with pytest.warns(UserWarning, match="interrupted"):
-            quick(checkpoint=tmp_path / "state").fit(X, y)
-    with pytest.raises(ValueError, match="same data, labels and parameters, got an unfinished one of another"):
-        quick(checkpoint=tmp_path / "state", resume=True).fit(X, np.where(y == 2, 1, y))
-    with pytest.raises(ValueError, match="must be of a fit with the same data"):
-        quick(checkpoint=tmp_path / "state", resume=True, alpha=0.1).fit(X, y)
-    quick(checkpoint=tmp_path / "state", alpha=0.1).fit(X, y)  # without resume it begins anew
-    assert os.listdir(tmp_path) == ["state"]
+def test_a_warm_start_keeps_scaling_and_hyper_parameters_and_scores_nothing(blobs, monkeypatch):
+    X, y, truth, mask = blobs
+    model = quick(warm_start=True).fit(X, y, validation_mask=mask)
+    before, selected = model.ensemble_, hyper_parameters(model)
+    monkeypatch.setattr(selection, "Scorer", lambda *arguments: pytest.fail("hyper-parameters were scored"))
+    model.fit(X, np.where(np.arange(90) % 2 == 0, truth, y))
+    assert model.ensemble_ is not before
+    assert hyper_parameters(model) == selected
+    assert model.ensemble_.scaling.name == before.scaling.name
+    assert model.score(X, truth) > 0.8
 
 
-def test_a_fit_stopped_by_ctrl_c_goes_on_as_if_nothing_had_happened(blobs, tmp_path, monkeypatch):
-    X, y, _ = blobs
-    expected = quick(max_iter=60, n_iter_no_change=60).fit(X, y)
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 25, in_the_middle=True)
-        with pytest.warns(UserWarning, match="interrupted"):
-            quick(n_iter_no_change=60, max_iter=40, checkpoint=tmp_path / "state").fit(X, y)
-    again = quick(n_iter_no_change=60, max_iter=60, checkpoint=tmp_path / "state", resume=True).fit(X, y)
-    assert again.loss_curve_ == expected.loss_curve_
-    assert_array_equal(again.label_distributions_, expected.label_distributions_)
+def test_a_warm_start_on_sparse_rows_after_dense_ones(blobs):
+    X, y, _, mask = blobs
+    model = quick(metric="auto", warm_start=True).fit(X * np.geomspace(1, 1000, 5), y, validation_mask=mask)
+    assert model.ensemble_.scaling.center is not None
+    model.fit(scipy.sparse.csr_array(X), y, validation_mask=mask)
+    assert np.isfinite(model.label_distributions_).all()
 
 
-def test_a_warm_fit_is_not_resumed_without_the_fit_before_it(blobs, tmp_path, monkeypatch):
-    """It would hold out other labels, some of which it had trained on."""
-    X, y, truth = blobs
-    more = np.where(np.arange(90) % 3 == 0, truth, y)
-    model = quick(warm_start=True, checkpoint=tmp_path / "state", resume=True).fit(X, y)
+@pytest.mark.parametrize("kind", ["standard", "sparse", "wide", "few labels"])
+def test_a_loaded_ensemble_answers_as_the_saved_one_and_learns_on(blobs, tmp_path, kind):
+    X, y, truth, mask = blobs
+    options = {"warm_start": True}
+    if kind == "standard":
+        X = X * np.geomspace(1, 1000, 5)
+        options |= {"metric": "auto"}
+    elif kind == "sparse":
+        X = scipy.sparse.csr_array(np.where(np.abs(X) < 3, 0, X))
+    elif kind == "few labels":  # label spreading alone
+        y, mask = some_of_each(truth, 1), None
+    elif kind == "wide":
+        X = scipy.sparse.csr_array(X @ np.random.default_rng(0).normal(size=(5, 600)))
+    model = quick(**options).fit(X, y, validation_mask=mask)
+    assert (model.ensemble_.scaling.center is not None) == (kind == "standard")
+    assert (model.ensemble_.scaling.basis is not None) == (kind == "wide")
     model.save(tmp_path / "model")
-    expected = ANGPNClassifier.load(tmp_path / "model").set_params(checkpoint=None, resume=False).fit(X, more)
-    with monkeypatch.context() as patch:
-        interrupt_after(patch, 5)
-        with pytest.warns(UserWarning, match="interrupted"):
-            model.fit(X, more)
-    with pytest.raises(ValueError, match="got an unfinished one of another"):
-        quick(warm_start=True, checkpoint=tmp_path / "state", resume=True).fit(X, more)
-    again = ANGPNClassifier.load(tmp_path / "model").fit(X, more)
-    assert_array_equal(again.label_distributions_, expected.label_distributions_)
+    again = ANGPNClassifier.load(tmp_path / "model")
+    new = X[:20] + X[20:40]
+    assert_array_equal(again.predict_proba(new), model.predict_proba(new))
+    assert_array_equal(again.transform(new), model.transform(new))
+    assert_array_equal(again.predict_proba(X), model.label_distributions_)
+    assert again.explain(3) == model.explain(3)
+    assert hyper_parameters(again) == hyper_parameters(model)
+    more = np.where(np.arange(90) % 2 == 0, truth, y)
+    for one in (model, again):
+        one.fit(X, more, validation_mask=mask)
+    assert_array_equal(again.label_distributions_, model.label_distributions_)
 
 
-def test_a_generator_as_random_state_can_be_resumed(blobs, tmp_path):
-    X, y, _ = blobs
-    first = quick(checkpoint=tmp_path / "state", random_state=np.random.RandomState(5)).fit(X, y)
-    again = quick(checkpoint=tmp_path / "state", random_state=np.random.RandomState(6), resume=True).fit(X, y)
-    assert_array_equal(again.label_distributions_, first.label_distributions_)
+# Explanations
 
 
-@pytest.mark.filterwarnings("ignore:no label is held out")
-def test_a_fit_without_validation_is_resumed_too(blobs, tmp_path):
-    X, y, _ = blobs
-    options = {"validation_fraction": 0.0, "checkpoint": tmp_path / "state"}
-    expected = quick(max_iter=30, validation_fraction=0.0).fit(X, y)
-    quick(max_iter=12, **options).fit(X, y)
-    again = quick(max_iter=30, resume=True, **options).fit(X, y)
-    assert again.n_iter_ == 30
-    assert_array_equal(again.label_distributions_, expected.label_distributions_)
+@pytest.mark.parametrize("direction", ["directed", "normalized"])
+def test_explain_is_the_mean_share_of_each_row_over_base_learners(blobs, monkeypatch, direction):
+    X, y, _, mask = blobs
+    monkeypatch.setattr(influence_module, "_NEGLIGIBLE", 0.0)
+    model = quick(EnsembleConfig(hops=((0.5, 2), (0.8, 3)), spreading_alphas=()), direction=direction)
+    model = model.fit(X, y, validation_mask=mask)
+    graph = model.graph_.toarray().astype(np.float64)
+    if direction != "directed":
+        graph = (graph + graph.T) / 2
+    if direction == "normalized":
+        graph = graph / np.sqrt(np.outer(graph.sum(axis=1), graph.sum(axis=1)))
+    reached = np.mean(
+        [
+            np.linalg.matrix_power(each.alpha * graph + (1 - each.alpha) * np.eye(90), each.n_hops)[7]
+            for each in hyper_parameters(model)
+        ],
+        axis=0,
+    )
+    influences = model.explain(7, n=90)
+    for row, weight, label, given in influences:
+        assert_allclose(weight, reached[row], atol=1e-5)
+        assert given == (y[row] != -1)
+        assert label == (y[row] if given else model.transduction_[row])
+    reached[7] = 0
+    assert influences[0].row == reached.argmax()
+    assert sum(influence.weight for influence in influences) == pytest.approx(reached.sum(), abs=1e-4)
+
+
+def test_leaving_out_what_is_very_little_hardly_changes_an_explanation(blobs, monkeypatch):
+    X, y, _, mask = blobs
+    model = quick(EnsembleConfig(hops=((0.8, 5),))).fit(X, y, validation_mask=mask)
+    short = {influence.row: influence.weight for influence in model.explain(7, n=90)}
+    monkeypatch.setattr(influence_module, "_NEGLIGIBLE", 0.0)
+    whole = {influence.row: influence.weight for influence in model.explain(7, n=90)}
+    assert short != whole
+    for row, weight in whole.items():
+        assert short.get(row, 0.0) == pytest.approx(weight, abs=0.02)
+
+
+def test_without_propagation_no_row_influences_another(blobs):
+    X, y, _, mask = blobs
+    model = quick(EnsembleConfig(hops=((0.0, 0),), spreading_alphas=())).fit(X, y, validation_mask=mask)
+    assert model.explain(7) == []
+    rows, weights = model.influences(3)
+    assert (rows == -1).all()
+    assert not weights.any()
+
+
+# Labels and weights
+
+
+def test_a_class_with_a_single_label_is_learnt_and_never_held_out(blobs):
+    X, _, truth, _ = blobs
+    y = np.where(truth == 2, -1, some_of_each(truth, 3))
+    y[75] = 2
+    model = quick().fit(X, y)
+    assert not model.validation_mask_[75]
+    assert model.transduction_[75] == 2
+    assert model.label_distributions_[truth == 2, 2].mean() > model.label_distributions_[truth != 2, 2].mean()
+
+
+def test_one_label_for_each_class_is_enough_and_nothing_is_held_out(blobs):
+    X, _, truth, _ = blobs
+    model = quick().fit(X, some_of_each(truth, 1))
+    assert not model.validation_mask_.any()
+    assert model.validation_scores_ is None
+    assert model.best_validation_score_ is None
+    assert len(model.validation_transduction_) == 0
+    assert model.score(X, truth) > 0.7
+
+
+def test_a_class_whose_labels_all_validate_is_never_predicted(blobs):
+    X, y, *_ = blobs
+    with pytest.warns(UserWarning, match="no training label for class 2, so it will hardly be predicted"):
+        model = quick().fit(X, y, validation_mask=y == 2)
+    assert 2 not in model.transduction_
+    assert np.isfinite(model.label_distributions_).all()
+
+
+def test_two_classes_of_any_name(blobs):
+    X, y, truth, mask = blobs
+    names = ["cat", "ä dog"]
+    named = np.array(names, dtype=object)[np.minimum(truth, 1)]
+    model = quick().fit(X, np.where(y == -1, None, named), validation_mask=mask)
+    assert set(model.classes_) == set(names)
+    assert model.predict_proba(X[:4] + 0.1).shape == (4, 2)
+    assert np.mean(model.transduction_ == named) > 0.8
+
+
+def test_distances_of_the_user_replace_the_metric(blobs):
+    X, y, _, mask = blobs
+    expected = quick(metric="euclidean", scaling="none").fit(X, y, validation_mask=mask)
+    matrix = np.linalg.norm(X[:, None] - X[None], axis=2)
+    plain = quick(metric="sqeuclidean", scaling="none", n_candidates=20)
+    graph = KNeighborsTransformer(n_neighbors=20).fit_transform(X)
+    for distances in (matrix, graph):
+        model = plain.fit(X, y, validation_mask=mask, distances=distances)
+        assert_allclose(model.label_distributions_, expected.label_distributions_, atol=1e-3)
+        assert_array_equal(model.predict(X, distances=matrix), model.transduction_)
+    new = X[:9] + 0.1
+    between = np.linalg.norm(new[:, None] - X[None], axis=2)
+    assert_allclose(model.predict_proba(new, distances=between), expected.predict_proba(new), atol=1e-3)
+    with pytest.raises(ValueError, match="must be passed exactly where fit was given distances, got none"):
+        model.predict(X)
+
+
+def test_distances_of_the_user_serve_where_only_some_rows_compare_the_scalings(blobs):
+    X, y, truth, mask = blobs
+    config = replace(SHORT_SEARCH, max_rows_compared=50)
+    graph = KNeighborsTransformer(n_neighbors=20).fit_transform(X)
+    model = quick(config, metric="auto").fit(X, y, validation_mask=mask, distances=graph)
+    assert model.score(X, truth, distances=np.linalg.norm(X[:, None] - X[None], axis=2)) > 0.8
+
+
+def test_weights_of_rows_and_classes_move_the_result(fitted, blobs):
+    X, y, _, mask = blobs
+    ones = quick().fit(X, y, validation_mask=mask, sample_weight=np.ones(90))
+    assert_allclose(ones.label_distributions_, fitted.label_distributions_, atol=1e-4)
+    heavy = quick().fit(X, y, validation_mask=mask, sample_weight=np.where(y == 2, 20.0, 1.0))
+    assert heavy.label_distributions_[:, 2].sum() > fitted.label_distributions_[:, 2].sum()
+    by_class = quick(class_weight={0: 1, 1: 1, 2: 20}).fit(X, y, validation_mask=mask)
+    assert_array_equal(by_class.label_distributions_, heavy.label_distributions_)
+
+
+def test_balance_is_that_of_the_labels_that_are_learnt_from(blobs):
+    X, y, _, mask = blobs
+    y = np.where((y == 0) & (np.arange(90) > 9), -1, y)
+    mask = mask & (y != -1)
+    learnt = (y != -1) & ~mask
+    counts = np.bincount(y[learnt])
+    balanced = quick(class_weight="balanced").fit(X, y, validation_mask=mask)
+    weights = np.where(y == -1, 1.0, learnt.sum() / (3 * counts[y]))
+    by_hand = quick().fit(X, y, validation_mask=mask, sample_weight=weights)
+    assert_allclose(balanced.label_distributions_, by_hand.label_distributions_, atol=1e-5)
+
+
+def test_a_label_of_weight_zero_is_not_held_out_and_has_no_say(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 2)
+    row = np.flatnonzero(y == 0)[0]
+    weights = np.where(np.arange(90) == row, 0.0, 1.0)
+    models = []
+    for label in (0, 2):
+        y[row] = label
+        models.append(quick(max_rounds=0).fit(X, y, sample_weight=weights))
+        assert not models[-1].validation_mask_[row]
+    assert_allclose(*(model.label_distributions_ for model in models), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y, mask: {"sample_weight": np.where(mask, 0.0, 1.0)}, "not be zero for every row that is validated on"),
+        (lambda y, mask: {"validation_mask": y != -1}, "training needs labelled rows, got none outside the validation"),
+    ],
+    ids=["validation of weight 0", "all validate"],
+)
+def test_weights_and_masks_are_refused_as_for_a_network(blobs, change, message):
+    X, y, _, mask = blobs
+    with pytest.raises(ValueError, match=message):
+        quick().fit(X, y, **{"validation_mask": mask} | change(y, mask))
+
+
+def test_a_mask_that_marks_no_row_is_as_none(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 2)
+    masked, plain = (quick(max_rounds=0).fit(X, y, validation_mask=mask) for mask in (np.zeros(90, dtype=bool), None))
+    assert_array_equal(masked.label_distributions_, plain.label_distributions_)

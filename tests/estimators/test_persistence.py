@@ -3,16 +3,17 @@
 import json
 import pickle
 import struct
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.numpy import load_file, save_file
 
-from angpn import ANGPNClassifier
+from angpn import ANGPNClassifier, ANGPNNetworkClassifier, EnsembleConfig
 from angpn.utils.container import read_contents, write_contents
 
 pytestmark = pytest.mark.filterwarnings("ignore:training did not settle")
@@ -23,16 +24,15 @@ def fitted():
     generator = np.random.default_rng(0)
     X = generator.normal(size=(60, 5)) + 2 * np.eye(5)[np.arange(60) % 3]
     y = np.where(np.arange(60) < 15, np.arange(60) % 3, -1)
-    options = {"hidden_layer_sizes": (50, 50), "max_iter": 10, "random_state": 0, "n_neighbors": 4}
-    return ANGPNClassifier(**options), X, y
+    return ANGPNNetworkClassifier(max_iter=10, random_state=0, n_neighbors=4), X, y
 
 
 @pytest.mark.parametrize(
-    "kind", ["dense", "float32", "sparse", "names", "frame", "class_weight", "paper", "committee", "standard"]
+    "kind", ["dense", "float32", "sparse", "names", "frame", "class_weight", "paper", "ensemble", "standard", "config"]
 )
 def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     model, X, y = fitted
-    model = ANGPNClassifier(**model.get_params())
+    model = ANGPNNetworkClassifier(**model.get_params())
     if kind == "float32":
         X = X.astype(np.float32)
     elif kind == "sparse":
@@ -48,8 +48,11 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     elif kind == "paper":
         model = ANGPNClassifier.paper(max_iter=10, gamma=0.5, num_steps=None, random_state=0)
         model.set_params(beta=np.float64(0.2), n_neighbors=np.int64(4), tol=-np.inf)
-    elif kind == "committee":
+    elif kind == "ensemble":
         model = ANGPNClassifier(n_neighbors=4, random_state=0)
+    elif kind == "config":
+        config = EnsembleConfig(hops=((0.5, 2),), pseudo_label_threshold=0.9)
+        model = ANGPNClassifier(n_neighbors=4, random_state=0, config=config)
     elif kind == "standard":
         X = X * np.geomspace(1, 1000, 5)
         model = ANGPNClassifier(n_neighbors=4, random_state=0)
@@ -68,12 +71,14 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     assert_array_equal(again.uncertain(5), model.uncertain(5))
     assert again.classes_.dtype == model.classes_.dtype
     assert_array_equal(again.validation_transduction_, model.validation_transduction_)
-    for name in ("n_iter_", "loss_curve_", "validation_scores_", "best_validation_score_", "n_neighbors_", "coverage_"):
+    for name in ("n_iter_", "loss_curve_", "validation_scores_", "best_validation_score_", "n_neighbors_"):
         assert getattr(again, name) == getattr(model, name)
     parameters = model.get_params()
     if kind == "class_weight":
         parameters |= {"random_state": None, "hidden_layer_sizes": (7,)}  # a generator is not saved
     assert again.get_params() == parameters
+    assert type(again) is type(model)
+    assert getattr(again, "coverage_", None) == getattr(model, "coverage_", None)
     if kind == "frame":
         assert list(again.feature_names_in_) == list("abcde")
 
@@ -82,7 +87,7 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
 def saved(fitted, tmp_path_factory):
     model, X, y = fitted
     path = tmp_path_factory.mktemp("saved") / "model"
-    ANGPNClassifier(**model.get_params()).fit(X, y).save(path)
+    ANGPNNetworkClassifier(**model.get_params()).fit(X, y).save(path)
     return path
 
 
@@ -93,7 +98,7 @@ def test_no_byte_can_be_changed_unnoticed(saved, tmp_path):
         changed = bytearray(whole)
         changed[place] ^= 1 << generator.integers(8)
         (tmp_path / "changed").write_bytes(changed)
-        with pytest.raises(ValueError, match="must (be an angpn model file|be as it was written|have format)"):
+        with pytest.raises(ValueError, match="must (be an angpn model file|be as it was written|have a format)"):
             ANGPNClassifier.load(tmp_path / "changed")
 
 
@@ -132,7 +137,7 @@ def test_a_newer_format_is_named(saved, tmp_path):
     raw = saved.read_bytes()
     stamp = json.loads(raw[8 : 8 + struct.unpack("<Q", raw[:8])[0]])["__metadata__"]
     save_file(arrays, tmp_path / "newer", metadata={**stamp, "format": "99"})
-    with pytest.raises(ValueError, match="must have format 1, got format 99; a newer angpn wrote it: upgrade"):
+    with pytest.raises(ValueError, match="must have a format up to 2, got format 99; a newer angpn wrote it: upgrade"):
         ANGPNClassifier.load(tmp_path / "newer")
 
 
@@ -146,11 +151,12 @@ def test_a_newer_format_is_named(saved, tmp_path):
         (lambda header, arrays: arrays.pop("distances"), "distances"),
         (lambda header, arrays: header["network"].update(in_channels=4), "size mismatch"),
         (lambda header, arrays: header.pop("classes"), "classes"),
+        (lambda header, arrays: header.update(estimator="SVC"), "SVC"),
     ],
 )
 def test_a_file_made_to_look_whole_is_still_checked(saved, tmp_path, change, message):
     """The digest guards against accidents; whoever writes a new one meets the checks of the parts."""
-    header, arrays = read_contents(saved, "model")
+    header, arrays, _ = read_contents(saved, "model")
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(header, arrays)
     write_contents(tmp_path / "made", "model", header, arrays)
@@ -158,8 +164,31 @@ def test_a_file_made_to_look_whole_is_still_checked(saved, tmp_path, change, mes
         ANGPNClassifier.load(tmp_path / "made")
 
 
+@pytest.mark.parametrize("kind", ["network", "ensemble", "sparse", "few_labels"])
+def test_models_of_0_1_0_are_still_read(kind):
+    """Files that 0.1.0 wrote, and what it then predicted: make_0_1_0.py says how they were made."""
+    folder = Path(__file__).parent / "saved_by_0_1_0"
+    with np.load(folder / f"{kind}.npz") as expected:
+        X, new = expected["X"], expected["new"]
+        rows, new_rows = (scipy.sparse.csr_array(part) if kind == "sparse" else part for part in (X, new))
+        for opened_by in (ANGPNClassifier, ANGPNNetworkClassifier):
+            model = opened_by.load(folder / f"{kind}.angpn")
+            assert type(model) is (ANGPNNetworkClassifier if kind == "network" else ANGPNClassifier)
+            assert_allclose(model.label_distributions_, expected["distributions"], rtol=1e-6)
+            assert_array_equal(model.predict_proba(rows), model.label_distributions_)
+            # Sums of a prediction are in float32, of some hundred terms.
+            assert_allclose(model.predict_proba(new_rows), expected["probabilities"], rtol=1e-3, atol=1e-5)
+            assert [found.row for found in model.explain(3, 3)] == expected["explained"].tolist()
+    parameters = model.get_params()
+    assert parameters["n_neighbors"] == 4
+    if kind != "network":
+        assert (parameters["max_rounds"], parameters["scaling"]) == (1, "auto")
+    model.set_params(**({"max_iter": 2} if kind == "network" else {"max_rounds": 0}))
+    model.fit(rows, model.transduction_)  # its parameters are those of this version
+
+
 def test_a_parameter_of_another_version_is_named(saved, tmp_path):
-    header, arrays = read_contents(saved, "model")
+    header, arrays, _ = read_contents(saved, "model")
     header["parameters"]["nonsense"] = 1
     write_contents(tmp_path / "made", "model", header, arrays)
     with pytest.raises(ValueError, match="only parameters that this version has, got nonsense; use the version"):

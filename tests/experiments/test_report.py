@@ -3,18 +3,19 @@ from html.parser import HTMLParser
 import pytest
 
 from angpn.experiments import STUDIES
-from angpn.experiments.report import rank_table, sections, table_1, table_2, time_table, tuned_table, write_report
+from angpn.experiments.report import sections, write_report
 from angpn.experiments.statistics import cells
+from angpn.experiments.tables import rank_table, table_1, table_2, time_table, tuned_table
 
 
 def record(run, accuracy, **more):
-    (setting, *_) = run.settings
+    (values, *_) = run.hyperparameters
     found = {
         "dataset": run.dataset,
         "rate": run.rate,
         "split": run.split,
         "method": run.method,
-        "settings": [dict(setting)],
+        "hyperparameters": [dict(values)],
         "test_accuracy": accuracy,
         "val_accuracy": accuracy + 1,
         "seconds": 10.0 if run.method == "GAT" else 2.0,
@@ -27,18 +28,18 @@ def record(run, accuracy, **more):
     return {**found, **more}
 
 
-def made_up(study, **choice):
-    """Results that are easy to foresee: a base for each method, the split and the rate on top."""
+def synthetic_records(study, **restriction):
+    """Return accuracies that are easy to compute: a base for each method, plus terms of split and rate."""
     base = {"ANGPN": 70.0, "GCN": 65.0, "NGPN": 69.0}
     return [
         record(run, base.get(run.method, 60.0) + run.rate / 10 + 0.1 * run.split * (1 + len(run.method)))
-        for run in STUDIES[study].runs(**choice)
+        for run in STUDIES[study].runs(**restriction)
     ]
 
 
 @pytest.fixture(scope="module")
 def records():
-    return {name: made_up(name, datasets=["20news", "coraml"]) for name in STUDIES}
+    return {name: synthetic_records(name, datasets=["20news", "coraml"]) for name in STUDIES}
 
 
 def texts(table, method):
@@ -62,12 +63,12 @@ def test_table_1_has_ours_beside_the_published_figures_best_in_bold(records):
     ]
 
 
-def test_marks_show_what_differs_from_angpn_beyond_chance():
+def test_marks_show_significant_differences_from_angpn():
     runs = STUDIES["grid"].runs(datasets=["coraml"], rates=[30], methods=["ANGPN", "GCN", "NGPN"])
     noise = [0.0, 0.01, -0.01, 0.02, 0.0]
     lead = {"ANGPN": 0, "GCN": -10, "NGPN": 10}
-    spread = {"ANGPN": 1, "GCN": 2, "NGPN": 3}
-    found = [record(run, 70 + lead[run.method] + spread[run.method] * noise[run.split]) for run in runs]
+    scale = {"ANGPN": 1, "GCN": 2, "NGPN": 3}
+    found = [record(run, 70 + lead[run.method] + scale[run.method] * noise[run.split]) for run in runs]
     (table,) = table_1(cells(found))
     assert texts(table, "GCN")[1].endswith("↓")
     assert texts(table, "NGPN")[1].endswith("↑")
@@ -92,7 +93,7 @@ def test_tuned_gains_are_over_the_same_splits(records):
     assert texts(tuned_table(tuned, grid), "GAT")[2] == "+0.0"
 
 
-def test_failures_and_gaps_are_told_and_do_not_break_the_report(records):
+def test_failures_and_missing_runs_are_reported_and_do_not_break_the_report(records):
     grid = [found for found in records["grid"] if found["method"] != "GAT" or found["rate"] != 20]
     grid[0] = {**grid[0], "error": "Traceback", "test_accuracy": None, "seconds": None}
     found = sections({"grid": grid})
@@ -101,9 +102,9 @@ def test_failures_and_gaps_are_told_and_do_not_break_the_report(records):
     assert sections({}) == []
 
 
-def test_a_part_of_the_grid_is_drawn_as_far_as_it_goes(tmp_path):
-    part = made_up("grid", datasets=["coraml"], rates=[10], methods=["GCN"])
-    part += made_up("grid", datasets=["coraml"], rates=[20], methods=["ANGPN"])
+def test_a_partial_grid_is_reported(tmp_path):
+    part = synthetic_records("grid", datasets=["coraml"], rates=[10], methods=["GCN"])
+    part += synthetic_records("grid", datasets=["coraml"], rates=[20], methods=["ANGPN"])
     assert write_report({"grid": part}, tmp_path).exists()
 
 

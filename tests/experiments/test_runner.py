@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from angpn.baselines import embedding
+from angpn.baselines import embedding_cache
 from angpn.experiments import SMOKE, ResultsFile, Run, execute, runner
 from angpn.experiments.runner import perform
 from angpn.experiments.splits import paper_split
@@ -48,10 +48,10 @@ def test_a_run_sees_no_test_label_and_scores_on_them_alone(monkeypatch):
     assert record["parameters"] == {"random_state": 3}
 
 
-def test_of_several_settings_the_validation_labels_choose():
+def test_hyperparameters_are_selected_on_the_validation_labels():
     few, many = {"max_iter": 1}, {"max_iter": 150}
     record = perform(Run("digits", 10, 0, "NGPN", (few, many)))
-    alone = [perform(Run("digits", 10, 0, "NGPN", (setting,))) for setting in (few, many)]
+    alone = [perform(Run("digits", 10, 0, "NGPN", (values,))) for values in (few, many)]
     best = max(alone, key=lambda found: found["val_accuracy"])
     assert best["parameters"]["max_iter"] == 150
     for name in ("parameters", "val_accuracy", "test_accuracy", "purity"):
@@ -59,11 +59,11 @@ def test_of_several_settings_the_validation_labels_choose():
     assert 0 <= min(record["purity"]) <= max(record["purity"]) <= 1
 
 
-def test_seconds_count_an_embedding_also_where_it_was_not_computed_again(tmp_path):
+def test_seconds_include_a_cached_embedding(tmp_path):
     run = Run("wine", 10, 0, "DeepWalk", ({"n_walks": 2},))
     first = perform(run, tmp_path)
     (file,) = tmp_path.iterdir()
-    embedding._memory.clear()  # another process
+    embedding_cache._memory.clear()  # another process
     with np.load(file) as saved:
         parts = dict(saved)
     np.savez(file, **{**parts, "seconds": 1000.0})
@@ -73,7 +73,8 @@ def test_seconds_count_an_embedding_also_where_it_was_not_computed_again(tmp_pat
     assert without_measures([first]) == without_measures([second])
 
 
-def test_a_failed_run_and_a_dead_process_are_written_down_and_the_rest_goes_on(tmp_path):
+@pytest.mark.slow
+def test_failed_runs_and_dead_processes_are_recorded_and_do_not_stop_the_others(tmp_path):
     impossible = Run("digits", 10, 0, "NGPN", ({"alpha": 7.0},))
     killed = Run("digits", 10, 1, "NGPN", ({"n_iter_no_change": 5000},))
     good = Run("wine", 10, 0, "LogisticRegression")
@@ -86,7 +87,7 @@ def test_a_failed_run_and_a_dead_process_are_written_down_and_the_rest_goes_on(t
     def watch(progress, record):
         events.append(progress)
         if progress.done == 1:
-            threading.Timer(1.0, kill).start()  # by then the next run is under way
+            threading.Timer(1.0, kill).start()  # by then the next run has started
 
     records = execute([impossible, killed, good], tmp_path / "grid.jsonl", workers=1, on_progress=watch)
     assert [record["error"] is None for record in records] == [False, False, True]
@@ -97,7 +98,7 @@ def test_a_failed_run_and_a_dead_process_are_written_down_and_the_rest_goes_on(t
     assert (events[-1].done, events[-1].total, events[-1].failed) == (3, 3, 2)
     assert events[0].seconds_left is None
     assert events[-1].seconds_left == 0
-    # Those that failed are tried again, the others are not.
+    # Failed runs are repeated, the others are not.
     events.clear()
     again = execute([impossible, good], tmp_path / "grid.jsonl", workers=1, on_progress=lambda *e: events.append(e[0]))
     assert [progress.done for progress in events] == [1, 2]
@@ -105,17 +106,18 @@ def test_a_failed_run_and_a_dead_process_are_written_down_and_the_rest_goes_on(t
     assert len(again) == 2
 
 
+@pytest.mark.slow
 def test_one_worker_and_two_give_the_same_results(tmp_path):
     runs = SMOKE.runs(datasets=["wine"], n_splits=2)
     found = [execute(runs, tmp_path / f"{workers}.jsonl", workers=workers) for workers in (1, 2)]
     assert without_measures(found[0]) == without_measures(found[1])
 
 
-def test_what_another_study_has_done_is_not_done_again(tmp_path):
+def test_records_of_other_studies_are_reused(tmp_path):
     (default,) = SMOKE.runs(datasets=["wine"], n_splits=1, methods=["LogisticRegression"])
     execute([default], tmp_path / "grid.jsonl", workers=1)
-    spelt_out = default._replace(settings=({"Cs": (10.0, 1.0, 100.0, 1000.0)},))
-    other = default._replace(settings=({"Cs": (1.0,)},))
+    spelt_out = default._replace(hyperparameters=({"Cs": (10.0, 1.0, 100.0, 1000.0)},))
+    other = default._replace(hyperparameters=({"Cs": (1.0,)},))
     events = []
     records = execute(
         [spelt_out, other],
@@ -125,6 +127,6 @@ def test_what_another_study_has_done_is_not_done_again(tmp_path):
         on_progress=lambda progress, record: events.append(progress.done),
     )
     assert events == [1, 2]
-    assert records[0]["settings"] == [{"Cs": [10.0, 1.0, 100.0, 1000.0]}]
+    assert records[0]["hyperparameters"] == [{"Cs": [10.0, 1.0, 100.0, 1000.0]}]
     assert records[0]["seconds"] == ResultsFile(tmp_path / "grid.jsonl").read()[0]["seconds"]
     assert records[1]["parameters"]["Cs"] == [1.0]

@@ -6,7 +6,7 @@ from angpn.experiments import paper_split
 
 
 @pytest.mark.parametrize("rate", [10, 20, 30])
-def test_each_class_has_its_share_and_each_row_one_purpose(rate):
+def test_each_class_has_its_share_and_each_row_is_in_one_part(rate):
     labels = np.repeat([0, 1, 2], [500, 211, 40])
     split = paper_split(labels, rate, 0)
     assert_array_equal(np.stack(split).sum(axis=0), 1)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from angpn.experiments.statistics import Cell, average_ranks, cells, corrected_t, wilcoxon_over_places
+from angpn.experiments.statistics import Cell, average_ranks, cells, corrected_t, wilcoxon_over_conditions
 
 
 def record(method, split, accuracy, dataset="coraml", rate=10, error=None):
@@ -26,7 +26,7 @@ def test_cells_leave_failures_out():
     assert found["A"]["coraml", 10].std == pytest.approx(np.sqrt(2))
 
 
-def test_ranks_share_ties_and_use_common_places_only():
+def test_ranks_share_ties_and_use_common_conditions_only():
     found = {
         "A": {("x", 10): cell(3), ("y", 10): cell(1)},
         "B": {("x", 10): cell(2), ("y", 10): cell(1)},
@@ -45,9 +45,9 @@ def test_corrected_t_without_its_correction_is_the_paired_t():
     assert corrected_t(cell(1.0), cell(2.0), 10) is None
 
 
-def test_wilcoxon_needs_six_places_and_sees_a_constant_lead():
+def test_wilcoxon_needs_six_conditions_and_detects_a_constant_lead():
     first = {("set", rate): cell(rate + 1.0 + 0.01 * rate) for rate in range(8)}
     second = {("set", rate): cell(float(rate)) for rate in range(8)}
-    assert wilcoxon_over_places(first, second) == pytest.approx(2 / 2**8)
-    few = {place: first[place] for place in list(first)[:5]}
-    assert wilcoxon_over_places(few, second) is None
+    assert wilcoxon_over_conditions(first, second) == pytest.approx(2 / 2**8)
+    few = {condition: first[condition] for condition in list(first)[:5]}
+    assert wilcoxon_over_conditions(few, second) is None

@@ -1,4 +1,4 @@
-"""Features of images: the prepared descriptors, what may name an image, and what is refused."""
+"""Features of images: the prepared descriptors, sources of images, and errors."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ PIXELS = np.random.default_rng(0).integers(0, 256, (5, 12, 12, 3), dtype=np.uint
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Small batches are as fast on one thread, and do not wait for others that use the cores."""
+    """Small batches are as fast on one thread, also where other processes use the cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -39,7 +39,7 @@ class Colours(nn.Module):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Five images, some in sub-folders, and a file of another kind."""
+    """Five images, some in sub-folders, and a text file."""
     names = ["b/2.png", "a.png", "b/10.bmp", "c/d/1.tif", "B.PNG"]
     for name, pixels in zip(names, PIXELS, strict=True):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -64,6 +64,7 @@ def cosines(x):
 # The prepared descriptors
 
 
+@pytest.mark.slow
 def test_cifar_descriptors_are_reproduced():
     images, expected = prepared("cifar10", slice(None, None, 50))
     features = image_features(images)
@@ -74,6 +75,7 @@ def test_cifar_descriptors_are_reproduced():
     assert_allclose(features, expected, atol=0.01, rtol=0)  # they are stored in half precision
 
 
+@pytest.mark.slow
 def test_svhn_descriptors_are_reproduced_up_to_their_rotation():
     """The stored ones were standardised and rotated on all 5000 images: here 100 must have the same geometry."""
     images, expected = prepared("svhn", slice(None, None, 50))
@@ -85,11 +87,11 @@ def test_svhn_descriptors_are_reproduced_up_to_their_rotation():
         return np.corrcoef(cosines(standardised), cosines(expected))[0, 1]
 
     assert agreement() > 0.985
-    assert agreement(layer=9) < 0.985  # a near miss shows
+    assert agreement(layer=9) < 0.985  # a neighbouring layer differs
     assert agreement(pooling="grid:7") < 0.985
 
 
-# What names or holds images
+# Sources of images
 
 
 def test_a_folder_a_list_and_an_array_give_the_same_rows(folder):
@@ -107,7 +109,7 @@ def test_a_folder_a_list_and_an_array_give_the_same_rows(folder):
     assert_array_equal(image_features([str(path) for path in files], size=32), array)
 
 
-def test_the_size_of_batches_does_not_matter():
+def test_features_do_not_depend_on_the_batch_size():
     assert_allclose(
         image_features(PIXELS, size=32, batch_size=2), image_features(PIXELS, size=32), atol=1e-4, rtol=1e-4
     )
@@ -126,7 +128,7 @@ def test_grey_16_bit_files_keep_their_shades(tmp_path):
     assert_array_equal(deep, flat)
 
 
-def test_transparent_parts_are_white_and_photographs_upright(tmp_path):
+def test_transparent_parts_are_white_and_photographs_rotated_by_their_tag(tmp_path):
     clear = np.concatenate([PIXELS[0], np.zeros((12, 12, 1), np.uint8)], axis=2)
     Image.fromarray(clear).save(tmp_path / "1.png")
     Image.new("RGB", (12, 12), "white").save(tmp_path / "2.png")
@@ -139,10 +141,10 @@ def test_transparent_parts_are_white_and_photographs_upright(tmp_path):
     assert_array_equal(rows[2], rows[3])
 
 
-def test_an_image_that_shrinks_is_smoothed_and_one_that_grows_stays_in_range():
+def test_an_image_that_shrinks_is_antialiased_and_one_that_grows_stays_in_range():
     stripes = np.zeros((64, 64, 3), np.uint8)
     stripes[:, ::2] = 255
-    assert as_input(stripes, 16).std(dim=(2, 3)).max() < 0.2  # even grey, but for the rim
+    assert as_input(stripes, 16).std(dim=(2, 3)).max() < 0.2  # even grey, except at the border
     edge = np.zeros((4, 4, 3), np.uint8)
     edge[:, 2:] = 255
     black, white = as_input(np.zeros_like(edge), 32), as_input(np.full_like(edge, 255), 32)
@@ -176,7 +178,7 @@ def test_the_last_layer_is_the_librarys_own_and_blocks_come_before_it():
     assert image_features(PIXELS, size=64, layer=15).shape == (5, 320)
 
 
-def test_a_module_is_evaluated_and_left_as_it_was():
+def test_a_module_is_evaluated_and_not_modified():
     network = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.BatchNorm1d(3 * 8 * 8, affine=False), nn.Linear(192, 4))
     network[1].eval()
     before = {name: value.clone() for name, value in network.state_dict().items()}
@@ -188,7 +190,7 @@ def test_a_module_is_evaluated_and_left_as_it_was():
         assert_array_equal(value, before[name])
 
 
-def test_features_leave_the_users_random_numbers_alone():
+def test_features_do_not_draw_from_the_global_generator():
     before = torch.get_rng_state()
     image_features(PIXELS[:1], size=32)
     assert_array_equal(torch.get_rng_state(), before)
@@ -255,7 +257,7 @@ def test_a_missing_package_is_named_with_its_remedy(monkeypatch, missing, option
         image_features(PIXELS, **options)
 
 
-def test_without_pillow_files_are_refused_and_arrays_are_not(monkeypatch, folder):
+def test_without_pillow_files_are_an_error_and_arrays_are_not(monkeypatch, folder):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r"needs PIL.*pip install angpn\[images\]"):
         image_features(folder, size=8)
@@ -269,7 +271,7 @@ def test_importing_features_needs_no_package_of_the_extra():
     assert result.stdout.strip() == "[]"
 
 
-def test_a_bar_on_standard_error_if_asked_for(capsys):
+def test_a_progress_bar_on_standard_error(capsys):
     image_features(PIXELS, model=Colours(), size=8)
     assert capsys.readouterr() == ("", "")
     image_features(PIXELS, model=Colours(), size=8, batch_size=2, progress=True)
@@ -278,7 +280,7 @@ def test_a_bar_on_standard_error_if_asked_for(capsys):
     assert "5/5" in shown.err
 
 
-# Refusals
+# Errors
 
 
 def test_files_that_are_no_images(folder):

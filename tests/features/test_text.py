@@ -57,13 +57,13 @@ def test_rows_have_unit_length_and_a_text_without_words_an_empty_row():
     assert_allclose(lengths, [1, 1, 1, 1, 1, 0], rtol=1e-6)
 
 
-def test_fitting_and_encoding_at_once_or_in_turn_or_a_column_of_a_table():
+def test_fit_transform_equals_fit_and_transform_also_on_a_pandas_column():
     at_once = text_features(TEXTS).toarray()
     assert_array_equal(TextFeatures().fit(TEXTS).transform(TEXTS).toarray(), at_once)
     assert_array_equal(text_features(pd.Series(TEXTS)).toarray(), at_once)
 
 
-def test_a_new_text_is_encoded_by_the_words_of_the_fit():
+def test_a_new_text_is_encoded_over_the_fitted_vocabulary():
     features = TextFeatures().fit(TEXTS)
     rows = features.transform(["a DOG, unheard of", "nothing known"]).toarray()
     assert rows.shape == (2, len(features.vocabulary_))
@@ -108,7 +108,7 @@ def test_a_state_goes_through_json_and_encodes_alike():
     assert (loaded.min_df_, loaded.max_df, loaded.sublinear_tf, loaded.max_features) == (1, 0.9, False, 8)
 
 
-def test_states_that_cannot_be():
+def test_invalid_states_are_errors():
     header, arrays = TextFeatures().fit(TEXTS).to_state()
     with pytest.raises(ValueError, match="must be as to_state made it, got no idf"):
         TextFeatures.from_state(header, {})
@@ -120,7 +120,7 @@ def test_states_that_cannot_be():
         TextFeatures().to_state()
     with pytest.raises(NotFittedError, match="call fit first"):
         TextFeatures().transform(TEXTS)
-    with pytest.raises(ValueError, match="only TF-IDF can be written down, got an encoder"):
+    with pytest.raises(ValueError, match="only TF-IDF can be saved, got an encoder"):
         TextFeatures(encoder=len).to_state()
 
 
@@ -134,7 +134,7 @@ def lengths(texts):
 @pytest.mark.parametrize(
     "convert", [list, np.array, lambda rows: torch.tensor(rows, dtype=torch.float64, requires_grad=True)]
 )
-def test_any_encoder_does(convert):
+def test_an_encoder_may_return_lists_arrays_or_tensors(convert):
     rows = text_features(TEXTS, encoder=lambda texts: convert(lengths(texts)))
     assert rows.dtype == np.float32
     assert_array_equal(rows, lengths(TEXTS))
@@ -166,10 +166,10 @@ def test_encoders_that_return_something_else(encoder, message):
         text_features(TEXTS, encoder=encoder)
 
 
-# Refusals
+# Errors
 
 
-def test_texts_that_are_none():
+def test_inputs_that_are_no_texts():
     with pytest.raises(ValueError, match="texts must hold at least one text, got an empty list"):
         text_features([])
     with pytest.raises(TypeError, match="texts must be a list of strings, got a single one; pass"):
@@ -178,7 +178,7 @@ def test_texts_that_are_none():
         text_features(["one", float("nan")])
 
 
-def test_texts_without_a_word_that_tells_them_apart():
+def test_texts_without_a_distinguishing_word():
     with pytest.raises(ValueError, match="got none: none has a word of two or more letters"):
         text_features(["!", "? a", ""])
     with pytest.raises(ValueError, match=r"the 3 texts .* each is in more texts than max_df=0\.5 allows; raise max_df"):

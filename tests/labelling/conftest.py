@@ -1,11 +1,11 @@
-"""Small inputs on disk: scikit-learn's digits as pictures and as an array, its wine as a table, made-up tickets."""
+"""Small inputs on disk: scikit-learn's digits as images and as an array, its wine as a table, synthetic tickets."""
 
 import numpy as np
 import polars
 import pytest
 from sklearn.datasets import load_digits, load_wine
 
-from label_inputs import some, write_labels
+from label_inputs import partial_labels, write_labels
 
 TOPICS = {
     "billing": "invoice payment refund card charge bank account price euro subscription receipt",
@@ -16,7 +16,7 @@ TOPICS = {
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory):
-    """Pictures of three digits, a fifth of them labelled."""
+    """Images of three digits, a fifth of them labelled."""
     from PIL import Image
 
     folder = tmp_path_factory.mktemp("photos")
@@ -27,7 +27,7 @@ def photos(tmp_path_factory):
         pixels = np.uint8(255 - digits.images[row] * 255 / 16)
         Image.fromarray(pixels).resize((32, 32), Image.Resampling.BICUBIC).save(folder / name)
     truth = np.array([f"digit {label}" for label in digits.target[rows]])
-    labels = write_labels(folder.parent / "photo_labels.csv", names, some(truth, 0.2))
+    labels = write_labels(folder.parent / "photo_labels.csv", names, partial_labels(truth, 0.2))
     return folder, labels, dict(zip(names, truth, strict=True))
 
 
@@ -43,7 +43,7 @@ def tickets(tmp_path_factory):
         for topic in topics
     ]
     ids = [f"T{number:04d}" for number in range(150)]
-    labels = some(topics, 0.12)
+    labels = partial_labels(topics, 0.12)
     frame = polars.DataFrame({"ticket": ids, "body": bodies, "topic": [label or None for label in labels]})
     frame.write_csv(path)
     return path, dict(zip(ids, topics.tolist(), strict=True))
@@ -56,7 +56,7 @@ def embeddings(tmp_path_factory):
     digits = load_digits(n_class=5)
     np.save(folder / "embeddings.npy", digits.data.astype(np.float32))
     truth = digits.target.astype(str)
-    labels = write_labels(folder / "labels.csv", map(str, range(len(truth))), some(truth, 0.1))
+    labels = write_labels(folder / "labels.csv", map(str, range(len(truth))), partial_labels(truth, 0.1))
     return folder / "embeddings.npy", labels, truth
 
 
@@ -69,7 +69,8 @@ def wine(tmp_path_factory):
     frame = polars.DataFrame({name: data.data[:, place] for place, name in enumerate(data.feature_names)})
     colour = np.where(data.data[:, 9] > np.median(data.data[:, 9]), "dark", "light")
     frame = frame.with_columns(
-        polars.Series("colour", colour), polars.Series("cultivar", [label or None for label in some(truth, 0.15)])
+        polars.Series("colour", colour),
+        polars.Series("cultivar", [label or None for label in partial_labels(truth, 0.15)]),
     )
     frame.write_parquet(path)
     return path, truth

@@ -17,8 +17,8 @@ TABLE = polars.DataFrame(
 )
 
 
-def again(encoder):
-    """As a file would bring it back."""
+def reloaded(encoder):
+    """Return the encoder after a round trip through its state."""
     return type(encoder).from_state(*encoder.to_state())
 
 
@@ -30,19 +30,19 @@ def test_numbers_are_standardised_and_categories_become_columns():
     assert_allclose(found[:, 2], [1, -1, 1, -1])
     assert_array_equal(found[:, 3:], [[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
     assert encoder.describe() == {"numbers": ["age", "count", "member"], "categories": ["town"]}
-    assert_array_equal(again(encoder).transform(TABLE), found)
-    with pytest.warns(UserWarning, match="column 'town' has 1 categories that the fit did not know"):
-        new = again(encoder).transform(TABLE.with_columns(town=polars.lit("Kiel"), more=polars.lit(1)))
-    assert_array_equal(new[:, 3:], 0)  # a town that the fit did not know
+    assert_array_equal(reloaded(encoder).transform(TABLE), found)
+    with pytest.warns(UserWarning, match="column 'town' has 1 categories that the fit did not have"):
+        new = reloaded(encoder).transform(TABLE.with_columns(town=polars.lit("Kiel"), more=polars.lit(1)))
+    assert_array_equal(new[:, 3:], 0)  # a town that the fit did not have
 
 
-def test_a_column_that_is_always_the_same_stays_small_for_new_values():
+def test_a_constant_column_stays_small_for_new_values():
     encoder = TableEncoder()
     encoder.fit(polars.DataFrame({"k": [0.1] * 80}))  # its standard deviation is a rounding error
     assert np.abs(encoder.transform(polars.DataFrame({"k": [0.11]}))).max() < 1
 
 
-def test_missing_values_are_filled_only_where_asked():
+def test_missing_values_are_an_error_or_imputed():
     holes = TABLE.with_columns(
         age=polars.Series([10.0, None, 30.0, float("nan")]), town=polars.Series(["Bonn", None, "Bonn", "Trier"])
     )
@@ -52,16 +52,16 @@ def test_missing_values_are_filled_only_where_asked():
     found = encoder.fit(holes)
     assert found[1, 0] == found[3, 0] == 0  # the median of 10 and 30 is the mean as well
     assert_array_equal(found[:, 3:], [[1, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0]])
-    assert_array_equal(again(encoder).transform(holes), found)
+    assert_array_equal(reloaded(encoder).transform(holes), found)
 
 
-def test_cells_that_say_they_have_no_number_are_missing_among_numbers_alone():
+def test_markers_of_missing_values_count_in_numeric_columns_only():
     frame = polars.DataFrame(
         {
             "a": ["1", " n/a ", "3", "4"],
             "b": ["x", "NA", "NA", "y"],  # a category may be named so
             "c": ["NA", "?", "NA", "1"],
-            "d": ["07", "07", "11", "11"],  # codes are no numbers where nobody says that they are
+            "d": ["07", "07", "11", "11"],  # codes stay categories
         }
     )
     with pytest.raises(ValueError, match="got 1 missing in 1 columns, the first in 'a', row 1"):
@@ -70,8 +70,8 @@ def test_cells_that_say_they_have_no_number_are_missing_among_numbers_alone():
     found = encoder.fit(frame)
     assert encoder.describe() == {"numbers": ["a"], "categories": ["b", "c", "d"]}
     assert_allclose(found[:, 0], (np.array([1, 3, 3, 4]) - 2.75) / np.std([1, 3, 3, 4]), rtol=1e-6)
-    alone = frame[:1].with_columns(a=polars.lit("?"))  # what a column is was decided by the fit
-    assert_allclose(again(encoder).transform(alone)[0, 0], found[1, 0])
+    alone = frame[:1].with_columns(a=polars.lit("?"))  # the type of a column was determined by the fit
+    assert_allclose(reloaded(encoder).transform(alone)[0, 0], found[1, 0])
     assert TableEncoder(categorical=["a"]).fit(frame).shape == (4, 4 + 3 + 3 + 2)
 
 
@@ -84,7 +84,7 @@ def test_cells_that_say_they_have_no_number_are_missing_among_numbers_alone():
         ([1.0, 2.0, 3.0, float("inf")], "must hold finite numbers, got an infinite one"),
     ],
 )
-def test_columns_of_no_kind_are_named(column, message):
+def test_columns_of_unusable_type_are_named(column, message):
     frame = polars.DataFrame({"x": column})
     if message is None:
         assert TableEncoder().fit(frame).shape == (4, 4)
@@ -93,7 +93,7 @@ def test_columns_of_no_kind_are_named(column, message):
         TableEncoder().fit(frame)
 
 
-def test_a_column_of_texts_is_no_category_unless_named_so():
+def test_a_column_of_texts_is_no_category_unless_declared():
     frame = polars.DataFrame({"note": [f"note {number}" for number in range(200)]})
     with pytest.raises(ValueError, match="got 200 different texts; pass --text note .* --drop note"):
         TableEncoder().fit(frame)
@@ -102,7 +102,7 @@ def test_a_column_of_texts_is_no_category_unless_named_so():
         TableEncoder(categorical=["nota"]).fit(frame)
 
 
-def test_a_new_table_must_fit():
+def test_a_new_table_must_have_the_fitted_columns():
     encoder = TableEncoder()
     encoder.fit(TABLE)
     with pytest.raises(ValueError, match="must have the columns it was fitted with, got no 'age'"):
@@ -111,26 +111,26 @@ def test_a_new_table_must_fit():
         encoder.transform(TABLE.with_columns(age=polars.lit("old")))
 
 
-def test_arrays_pass_and_are_filled_only_where_asked():
+def test_arrays_are_unchanged_or_imputed():
     rows = np.array([[1, 2], [3, np.nan], [5, 6]], dtype=np.float32)
     with pytest.raises(ValueError, match="got 1 missing, the first in row 1; fill them, or pass --impute"):
         ArrayEncoder().fit(rows)
     encoder = ArrayEncoder(impute=True)
     assert_array_equal(encoder.fit(rows), [[1, 2], [3, 4], [5, 6]])
-    assert_array_equal(again(encoder).transform(rows[1:2]), [[3, 4]])
+    assert_array_equal(reloaded(encoder).transform(rows[1:2]), [[3, 4]])
     assert encoder.fit(np.array([[1, 2]])).dtype == np.float32
     sparse = scipy.sparse.csr_array(np.eye(3))
     assert ArrayEncoder().fit(sparse) is sparse
 
 
-def test_texts_are_encoded_in_the_same_words_again():
+def test_texts_are_encoded_alike_after_a_round_trip():
     encoder = TextEncoder()
     texts = ["red roses grow", "red tulips grow", "old cars", "new cars"]
     found = encoder.fit(texts)
-    assert_array_equal(again(encoder).transform(texts).toarray(), found.toarray())
+    assert_array_equal(reloaded(encoder).transform(texts).toarray(), found.toarray())
 
 
-def test_a_bad_image_is_named_and_skipped_only_where_asked(photos, tmp_path):
+def test_an_unreadable_image_is_named_or_skipped(photos, tmp_path):
     folder, *_ = photos
     broken = tmp_path / "broken.png"
     broken.write_bytes((folder / "000.png").read_bytes()[:60])
@@ -140,7 +140,7 @@ def test_a_bad_image_is_named_and_skipped_only_where_asked(photos, tmp_path):
     encoder = ImageEncoder(skip_bad=True)
     found = encoder.fit(files)
     assert_allclose(found, ImageEncoder().fit([files[0], files[2]]), rtol=1e-4, atol=1e-5)
-    assert list(encoder.bad) == [1]
+    assert list(encoder.unreadable) == [1]
     assert len(encoder.thumbnails) == 2
     assert encoder.thumbnails[0].startswith("data:image/jpeg;base64,")
     with pytest.raises(ValueError, match="at least one image must be readable, got 1 that are not"):

@@ -1,4 +1,4 @@
-"""From the command to the page: what it wrote is opened and used."""
+"""From the command to the page: the report is opened in a browser and used."""
 
 import json
 
@@ -12,7 +12,7 @@ from label_inputs import read_predictions
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
-def test_the_report_of_a_real_run_is_drawn_and_answers_a_click(tickets, tmp_path, open_in_browser):
+def test_the_report_of_a_real_run_is_drawn_and_reacts_to_a_click(tickets, tmp_path, open_in_browser):
     path, _ = tickets
     frame = polars.read_csv(path).with_columns(polars.col("topic").replace("parcel", HOSTILE))
     frame.write_csv(tmp_path / "tickets.csv")
@@ -32,16 +32,20 @@ def test_the_report_of_a_real_run_is_drawn_and_answers_a_click(tickets, tmp_path
     )
     assert drawn > 20  # colours
     lines = read_predictions(tmp_path / "out" / "predictions.csv")
-    own = [place for place, line in enumerate(lines) if line["label"] == HOSTILE]
-    places = page.evaluate("(n) => [...Array(n).keys()].map((row) => angpnReport.screenPosition(row))", len(lines))
-    points = np.array([[place["x"], place["y"]] for place in places])
+    own = [row for row, line in enumerate(lines) if line["label"] == HOSTILE]
+    positions = page.evaluate("(n) => [...Array(n).keys()].map((row) => angpnReport.screenPosition(row))", len(lines))
+    points = np.array([[position["x"], position["y"]] for position in positions])
     apart = np.linalg.norm(points[own, None] - points[None], axis=-1)
     apart[range(len(own)), own] = np.inf
-    row = own[int(apart.min(axis=1).argmax())]  # the one whose neighbours are farthest off: a click can mean no other
+    row = own[int(apart.min(axis=1).argmax())]  # the most isolated one: a click hits no other
     page.mouse.click(*points[row])
     assert page.evaluate("angpnReport.selected()") == row
     panel = page.inner_text("#details")
     assert lines[row]["id"] in panel
-    assert HOSTILE in panel  # as text: an alert or a broken picture would be seen as an error
-    assert "Neighbours that carried its label" in panel
+    assert HOSTILE in panel  # as text: an alert or a broken image would be recorded as an error
+    assert "Most influential rows" in panel
+    assert "without pseudo-labels; the labels are those of round" in page.inner_text("#curve")
+    assert "Loss by round" in page.inner_text("#curve")
+    assert "rounds" in page.inner_text("#facts")
+    assert "epoch" not in page.inner_text("body")
     assert frame["body"][row][:40] in panel

@@ -7,9 +7,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from angpn.experiments.figures import PALETTE
-from angpn.labelling.report import DARK_PALETTE, Curve, Estimate, Suspect, write_label_report
-from label_pages import HOSTILE, made_up
+from angpn.labelling.label_errors import Suspect
+from angpn.labelling.report import DARK_PALETTE, Curve, Estimate, write_label_report
+from angpn.utils.palette import PALETTE
+from label_pages import HOSTILE, synthetic_report
 
 
 class Page(HTMLParser):
@@ -44,7 +45,7 @@ def unpack(array):
 
 
 def test_every_array_decodes_to_what_was_given(tmp_path):
-    report = made_up()
+    report = synthetic_report()
     data = data_of(written(report, tmp_path))
     for name in ("given", "predicted", "second", "influences"):
         np.testing.assert_array_equal(unpack(data[name]), np.ravel(getattr(report, name)), err_msg=name)
@@ -56,6 +57,7 @@ def test_every_array_decodes_to_what_was_given(tmp_path):
     np.testing.assert_allclose(unpack(data["curve"]["accuracy"]), report.curve.validation_accuracy, rtol=1e-6)
     assert data["estimate"]["rows"] == report.estimate.n_rows
     assert data["curve"]["best"] == report.curve.best
+    assert data["curve"]["unit"] == report.curve.unit
     assert data["ids"] == report.ids
     assert data["classes"] == report.classes
     assert data["suspects"] == [list(suspect) for suspect in report.suspects]
@@ -63,7 +65,9 @@ def test_every_array_decodes_to_what_was_given(tmp_path):
 
 
 def test_parts_that_are_missing_are_null(tmp_path):
-    report = made_up()._replace(estimate=None, curve=None, texts=None, thumbnails=None, suspects=[], uncertain=[])
+    report = synthetic_report()._replace(
+        estimate=None, curve=None, texts=None, thumbnails=None, suspects=[], uncertain=[]
+    )
     data = data_of(written(report, tmp_path))
     for name in ("estimate", "curve", "texts", "thumbnails"):
         assert data[name] is None
@@ -72,24 +76,24 @@ def test_parts_that_are_missing_are_null(tmp_path):
 
 
 def test_a_curve_may_be_arrays_and_have_no_validation(tmp_path):
-    report = made_up()._replace(curve=Curve(np.array([1.0, np.nan]), None, 1))
+    report = synthetic_report()._replace(curve=Curve(np.array([1.0, np.nan]), None, 1, "epoch"))
     curve = data_of(written(report, tmp_path))["curve"]
     np.testing.assert_array_equal(unpack(curve["loss"]), [1.0, np.nan])
     assert curve["accuracy"] is None
-    report = made_up()._replace(curve=Curve(np.ones(2), np.zeros(2), 1))
+    report = synthetic_report()._replace(curve=Curve(np.ones(2), np.zeros(2), 1, "epoch"))
     np.testing.assert_array_equal(unpack(data_of(written(report, tmp_path))["curve"]["accuracy"]), [0, 0])
 
 
 @pytest.mark.parametrize("width", [0, 1])
 def test_few_influences(width, tmp_path):
-    report = made_up()
+    report = synthetic_report()
     report = report._replace(influences=report.influences[:, :width], weights=report.weights[:, :width])
     assert len(unpack(data_of(written(report, tmp_path))["influences"])) == width * len(report.ids)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_what_a_user_wrote_is_nowhere_markup(hostile, tmp_path):
-    report = made_up()
+def test_user_text_is_never_markup(hostile, tmp_path):
+    report = synthetic_report()
     rest = [f"class {number}" for number in range(1, len(report.classes))]
     source = written(
         report._replace(
@@ -110,15 +114,15 @@ def test_what_a_user_wrote_is_nowhere_markup(hostile, tmp_path):
     assert not re.search("[<>&\u2028\u2029]", page.texts["data"])
 
 
-def test_a_file_name_that_is_not_text_does_not_stop_the_writing(tmp_path):
+def test_a_file_name_that_is_not_valid_utf8_is_written(tmp_path):
     broken = b"caf\xe9.txt".decode("utf-8", "surrogateescape")
-    report = made_up()
+    report = synthetic_report()
     data = data_of(written(report._replace(title=broken, ids=[broken, *report.ids[1:]]), tmp_path))
     assert data["ids"][0] == broken
 
 
 def test_the_page_may_load_nothing_and_is_self_contained(tmp_path):
-    source = written(made_up(), tmp_path)
+    source = written(synthetic_report(), tmp_path)
     tags = Page(source).tags
     (policy,) = [a["content"] for tag, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
     assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'")
@@ -129,18 +133,18 @@ def test_the_page_may_load_nothing_and_is_self_contained(tmp_path):
         assert unsafe not in script
 
 
-def test_no_place_of_the_template_is_left(tmp_path):
-    assert "{{" not in written(made_up(), tmp_path)
+def test_no_placeholder_of_the_template_is_left(tmp_path):
+    assert "{{" not in written(synthetic_report(), tmp_path)
 
 
 def test_the_same_report_gives_the_same_file_and_replaces_the_old_one(tmp_path):
-    first = written(made_up(), tmp_path)
-    assert written(made_up(), tmp_path) == first
+    first = written(synthetic_report(), tmp_path)
+    assert written(synthetic_report(), tmp_path) == first
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_fifty_thousand_rows_are_quick_and_small(tmp_path):
-    report = made_up(n=50_000, c=20, t=10)._replace(texts=None, thumbnails=None)
+    report = synthetic_report(n=50_000, c=20, t=10)._replace(texts=None, thumbnails=None)
     start = time.perf_counter()
     path = write_label_report(report, tmp_path / "report.html")
     assert time.perf_counter() - start < 5
@@ -148,7 +152,7 @@ def test_fifty_thousand_rows_are_quick_and_small(tmp_path):
 
 
 def contrast(first, second):
-    """The ratio of the Web Content Accessibility Guidelines."""
+    """Return the contrast ratio of the Web Content Accessibility Guidelines."""
 
     def luminance(colour):
         channels = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
@@ -159,7 +163,7 @@ def contrast(first, second):
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_hues_stand_out_from_the_dark_ground():
+def test_hues_contrast_with_the_dark_background():
     assert len(DARK_PALETTE) == len(PALETTE)
     for hue in DARK_PALETTE:
         assert contrast(hue, "#1c1f24") >= 3, hue
@@ -183,14 +187,14 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_input_is_named(case, tmp_path):
     change, message = WRONG[case]
-    report = made_up()
+    report = synthetic_report()
     with pytest.raises(ValueError, match=message):
         write_label_report(report._replace(**change(report)), tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
 
 
 def test_an_estimate_that_is_no_number_is_refused(tmp_path):
-    report = made_up()
+    report = synthetic_report()
     broken = Estimate("held out", float("nan"), 0.0, 1.0, 3, report.estimate.confusion)
     with pytest.raises(ValueError, match="JSON"):
         write_label_report(report._replace(estimate=broken), tmp_path / "report.html")

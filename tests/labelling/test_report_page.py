@@ -1,4 +1,4 @@
-"""The page in a real browser, without a screen."""
+"""The page in a headless browser."""
 
 import base64
 import io
@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from angpn.labelling.report import Curve, write_label_report
-from label_pages import HOSTILE, made_up
+from label_pages import HOSTILE, synthetic_report
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def show(open_in_browser, tmp_path):
 
 
 def pixels(page):
-    """The map's picture, (height, width, 4), once the next frame is drawn."""
+    """Return the pixels of the map, (height, width, 4), after the next frame."""
     picture = page.evaluate(
         """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(
           () => done(document.getElementById("map").toDataURL("image/png")))))"""
@@ -35,38 +35,42 @@ def pixels(page):
 
 
 def at(page, row):
-    place = page.evaluate("(row) => angpnReport.screenPosition(row)", row)
-    return place["x"], place["y"]
+    position = page.evaluate("(row) => angpnReport.screenPosition(row)", row)
+    return position["x"], position["y"]
 
 
 def selected(page):
     return page.evaluate("angpnReport.selected()")
 
 
-def lonely(report):
-    """The row that is farthest from all others: a click on it cannot mean another one."""
+def most_isolated(report):
+    """Return the row that is farthest from all others: a click on it hits no other."""
     apart = np.linalg.norm(report.positions[:, None] - report.positions[None], axis=-1)
     np.fill_diagonal(apart, np.inf)
     return int(apart.min(axis=1).argmax())
 
 
-def test_the_headline_says_how_many_and_how_good(show):
-    text = show(made_up()).inner_text("#headline")
+def test_the_headline_shows_counts_and_estimated_accuracy(show):
+    text = show(synthetic_report()).inner_text("#headline")
     for part in (
         "60",
         "6",
         "54",
         "90.0",
         "95 % interval 80.0\u00a0% to 95.0\u00a0%",
-        "hidden from training on purpose",
+        "held out of training: an unbiased estimate",
     ):
         assert part in text
 
 
-def test_the_headline_tells_the_kinds_of_estimate_apart(show):
-    report = made_up()
+def test_the_headline_distinguishes_the_kinds_of_estimate(show):
+    report = synthetic_report()
+    page = show(report._replace(estimate=report.estimate._replace(kind="cross-validation")))
+    assert "by cross-validation. The same labels selected hyper-parameters" in page.inner_text("#headline")
+    assert "--holdout 0.2" in page.inner_text("#headline")
     page = show(report._replace(estimate=report.estimate._replace(kind="validation")))
-    assert "held out in turn" in page.inner_text("#headline")
+    assert "held out of training. The same labels decided when to stop" in page.inner_text("#headline")
+    assert "On the validation labels" in page.inner_text("#confusion")
     page = show(report._replace(estimate=None))
     assert "unknown" in page.inner_text("#headline")
     assert "--holdout 0.2" in page.inner_text("#headline")
@@ -74,7 +78,7 @@ def test_the_headline_tells_the_kinds_of_estimate_apart(show):
 
 
 def test_the_map_is_drawn_where_the_rows_are(show):
-    page = show(made_up())
+    page = show(synthetic_report())
     picture = pixels(page)
     assert len(np.unique(picture.reshape(-1, 4), axis=0)) > 4
     left, top = page.evaluate("(({left, top}) => [left, top])(document.getElementById('map').getBoundingClientRect())")
@@ -85,15 +89,15 @@ def test_the_map_is_drawn_where_the_rows_are(show):
 
 
 def test_the_map_has_the_pixels_of_the_screen(show):
-    assert pixels(show(made_up(), device_scale_factor=2)).shape[1] == pytest.approx(
-        2 * show(made_up()).evaluate("document.getElementById('map').clientWidth"), abs=2
+    assert pixels(show(synthetic_report(), device_scale_factor=2)).shape[1] == pytest.approx(
+        2 * show(synthetic_report()).evaluate("document.getElementById('map').clientWidth"), abs=2
     )
 
 
-def test_a_click_selects_a_row_and_shows_what_carried_its_label(show):
-    report = made_up()
+def test_a_click_selects_a_row_and_shows_its_influences(show):
+    report = synthetic_report()
     page = show(report)
-    row = lonely(report)
+    row = most_isolated(report)
     page.mouse.click(*at(page, row))
     assert selected(page) == row
     text = page.inner_text("#details")
@@ -101,16 +105,16 @@ def test_a_click_selects_a_row_and_shows_what_carried_its_label(show):
     assert report.texts[row] in text
     entries = page.locator("#influences button")
     assert entries.count() == 4
-    for place in range(4):
-        influence, weight = report.influences[row, place], report.weights[row, place]
-        assert report.ids[influence] in entries.nth(place).inner_text()
-        assert f"{weight:.2f}"[:3] in entries.nth(place).inner_text()
+    for rank in range(4):
+        influence, weight = report.influences[row, rank], report.weights[row, rank]
+        assert report.ids[influence] in entries.nth(rank).inner_text()
+        assert f"{weight:.2f}"[:3] in entries.nth(rank).inner_text()
     entries.first.click()
     assert selected(page) == report.influences[row, 0]
 
 
 def test_a_click_beside_all_rows_and_escape_clear_the_selection(show):
-    page = show(made_up())
+    page = show(synthetic_report())
     box = page.locator("#map").bounding_box()
     page.evaluate("angpnReport.select(3)")
     page.mouse.click(box["x"] + 4, box["y"] + 4)
@@ -121,20 +125,20 @@ def test_a_click_beside_all_rows_and_escape_clear_the_selection(show):
     assert selected(page) == -1
 
 
-def test_a_row_with_one_carrier_or_none(show):
-    report = made_up()
+def test_a_row_with_one_influence_or_none(show):
+    report = synthetic_report()
     page = show(report)
     page.evaluate("angpnReport.select(0)")
     assert page.locator("#influences button").count() == 1
     page = show(report._replace(influences=report.influences[:, :0], weights=report.weights[:, :0]))
     page.evaluate("angpnReport.select(0)")
-    assert "No neighbour carried" in page.inner_text("#details")
+    assert "No other row influenced this prediction" in page.inner_text("#details")
 
 
 def test_a_pointer_over_a_row_shows_what_it_is(show):
-    report = made_up()
+    report = synthetic_report()
     page = show(report)
-    row = lonely(report)
+    row = most_isolated(report)
     page.mouse.move(*at(page, row))
     tip = page.locator("#tip")
     tip.wait_for(state="visible")
@@ -145,7 +149,7 @@ def test_a_pointer_over_a_row_shows_what_it_is(show):
 
 
 def test_search_finds_ids_and_texts(show):
-    page = show(made_up())
+    page = show(synthetic_report())
     for wanted, row in (("row-37", 37), ("ROW-41", 41), ("text of row 52", 52)):
         page.fill("#query", wanted)
         page.press("#query", "Enter")
@@ -163,7 +167,7 @@ def test_search_finds_ids_and_texts(show):
 
 
 def test_keys_step_from_row_to_row_select_and_zoom(show):
-    page = show(made_up())
+    page = show(synthetic_report())
     page.focus("#map")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
@@ -190,9 +194,9 @@ def test_keys_step_from_row_to_row_select_and_zoom(show):
 
 
 def test_the_wheel_zooms_about_the_pointer_and_dragging_pans(show):
-    report = made_up()
+    report = synthetic_report()
     page = show(report)
-    row = lonely(report)
+    row = most_isolated(report)
     x, y = at(page, row)
     far = max(range(60), key=lambda other: abs(at(page, other)[0] - x))
     before = at(page, far)[0]
@@ -213,7 +217,7 @@ def test_the_wheel_zooms_about_the_pointer_and_dragging_pans(show):
 
 
 def test_two_fingers_zoom_and_a_tap_selects(show):
-    report = made_up()
+    report = synthetic_report()
     page = show(report, width=400, has_touch=True)
     box = page.locator("#map").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -231,12 +235,12 @@ def test_two_fingers_zoom_and_a_tap_selects(show):
     assert np.linalg.norm(np.subtract(at(page, 0), at(page, 59))) == pytest.approx(2 * wide, rel=0.1)
     assert selected(page) == -1
     page.click("#zoom-reset")
-    page.touchscreen.tap(*at(page, lonely(report)))
-    assert selected(page) == lonely(report)
+    page.touchscreen.tap(*at(page, most_isolated(report)))
+    assert selected(page) == most_isolated(report)
 
 
 def test_colours_follow_the_choice_and_classes_can_be_hidden(show):
-    page = show(made_up())
+    page = show(synthetic_report())
     pictures = [pixels(page)]
     for choice in ("confidence", "given", "label"):
         page.check(f"input[value={choice}]", force=True)
@@ -259,7 +263,7 @@ def test_colours_follow_the_choice_and_classes_can_be_hidden(show):
 
 
 def test_lists_lead_to_rows_and_can_be_stepped_through(show):
-    report = made_up()
+    report = synthetic_report()
     page = show(report)
     entries = page.locator("#next .listed button")
     assert entries.count() == 10
@@ -281,14 +285,14 @@ def test_lists_lead_to_rows_and_can_be_stepped_through(show):
 
 
 def test_parts_without_content_say_so(show):
-    page = show(made_up()._replace(estimate=None, curve=None, suspects=[], uncertain=[], texts=None, facts=[]))
+    page = show(synthetic_report()._replace(estimate=None, curve=None, suspects=[], uncertain=[], texts=None, facts=[]))
     assert "None" in page.inner_text("#suspects")
-    assert "No row is left" in page.inner_text("#next")
+    assert "No unlabelled row is left" in page.inner_text("#next")
     assert "No learning curve" in page.inner_text("#curve")
 
 
 def test_tables_and_curves(show):
-    report = made_up()
+    report = synthetic_report()
     page = show(report)
     cells = page.locator("#confusion td").all_inner_texts()
     shown = np.array([0 if cell == "·" else int(cell) for cell in cells]).reshape(4, 4)
@@ -297,13 +301,34 @@ def test_tables_and_curves(show):
     assert "class 0" in counts
     assert page.locator("#curve svg").count() == 2
     assert "rows" in page.inner_text("#facts")
-    odd = Curve([float("nan"), float("inf"), 0.5], [0.7] * 3, 2)
+    odd = Curve([float("nan"), float("inf"), 0.5], [0.7] * 3, 2, "epoch")
     assert show(report._replace(curve=odd)).locator("#curve path").count() == 2
 
 
+def test_an_ensemble_shows_rounds_and_a_network_epochs(show):
+    report = synthetic_report()
+    texts = {
+        "round": [
+            "4 rounds, the first without pseudo-labels; the labels are those of round 3",
+            "Loss by round",
+            "accuracy by round",
+        ],
+        "epoch": ["4 epochs; the labels are those of epoch 3", "Loss by epoch", "accuracy by epoch"],
+    }
+    for unit, other in (("round", "epoch"), ("epoch", "round")):
+        section = show(report._replace(curve=report.curve._replace(unit=unit))).locator("#curve")
+        for text in texts[unit]:
+            assert text in section.inner_text()
+        assert other not in section.inner_text()
+        chart = section.locator("svg").first
+        assert chart.get_attribute("aria-label") == f"Loss by {unit} over 4 {unit}s, best at {unit} 3"
+    once = Curve([0.5], [0.7], 1, "round")
+    assert "1 round, without pseudo-labels; the labels" in show(report._replace(curve=once)).inner_text("#curve")
+
+
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_what_a_user_wrote_is_shown_as_text(show, hostile):
-    report = made_up()
+def test_user_text_is_shown_as_text(show, hostile):
+    report = synthetic_report()
     page = show(
         report._replace(
             title=hostile,
@@ -316,15 +341,15 @@ def test_what_a_user_wrote_is_shown_as_text(show, hostile):
     page.evaluate("angpnReport.select(20)")
     page.mouse.move(*at(page, 20))
     page.locator("#tip").wait_for(state="visible")
-    for place in ("h1", "#legend", "#details", "#tip", "#next", "#suspects", "#classes", "#confusion", "#facts"):
-        assert hostile.strip() in page.text_content(place), place
+    for part in ("h1", "#legend", "#details", "#tip", "#next", "#suspects", "#classes", "#confusion", "#facts"):
+        assert hostile.strip() in page.text_content(part), part
     assert page.locator("main img").count() == 0
     assert page.locator("script").count() == 2
 
 
-def test_pictures_are_shown(show):
+def test_thumbnails_are_shown(show):
     dot = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
-    page = show(made_up()._replace(thumbnails=[None, *[dot] * 59], texts=None))
+    page = show(synthetic_report()._replace(thumbnails=[None, *[dot] * 59], texts=None))
     page.evaluate("angpnReport.select(1)")
     assert page.locator("#details .who img").evaluate("(image) => image.decode().then(() => image.naturalWidth)") == 1
     page.evaluate("angpnReport.select(0)")
@@ -337,7 +362,7 @@ def brightness(page, selector, style):
 
 
 def test_dark_and_light_follow_the_system(show):
-    page = show(made_up(), color_scheme="dark")
+    page = show(synthetic_report(), color_scheme="dark")
     assert brightness(page, "body", "backgroundColor") < 40
     assert brightness(page, "body", "color") > 200
     assert pixels(page)[2, 2, :3].mean() < 60
@@ -348,14 +373,14 @@ def test_dark_and_light_follow_the_system(show):
 
 @pytest.mark.parametrize("width", [400, 800, 1400])
 def test_nothing_is_wider_than_the_window(show, width):
-    report = made_up(c=50, n=300)
+    report = synthetic_report(c=50, n=300)
     page = show(report._replace(classes=[f"{name} with a rather long name" for name in report.classes]), width=width)
     page.evaluate("angpnReport.select(7)")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_every_class_has_its_own_mark(show):
-    page = show(made_up(c=50, n=300))
+    page = show(synthetic_report(c=50, n=300))
     marks = page.evaluate(
         """[...document.querySelectorAll("#legend path")].map((path) => path.getAttribute("d") + path.style.fill)"""
     )
@@ -363,8 +388,8 @@ def test_every_class_has_its_own_mark(show):
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_map_of_almost_nothing(show, n):
-    report = made_up(n=60)
+def test_a_map_of_one_or_two_rows(show, n):
+    report = synthetic_report(n=60)
     few = report._replace(
         ids=report.ids[:n],
         influences=np.full((n, 1), -1),
@@ -381,7 +406,7 @@ def test_a_map_of_almost_nothing(show, n):
 
 
 def test_fifty_thousand_rows_open_and_answer_in_seconds(show):
-    report = made_up(n=50_000, c=50, t=10)._replace(texts=None)
+    report = synthetic_report(n=50_000, c=50, t=10)._replace(texts=None)
     start = time.perf_counter()
     page = show(report)
     opened = time.perf_counter() - start

@@ -1,16 +1,20 @@
 """Candidates from an index: as good as asked for, and where found, the same as by exact search."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from angpn import ANGPNClassifier, nearest_candidates, pairwise_distances
-from angpn.estimators import auto as estimator
-from angpn.estimators import candidate_search as neighbors
+from angpn import ANGPNClassifier, ANGPNNetworkClassifier, nearest_candidates, pairwise_distances
+from angpn.estimators import neighbor_search
 from angpn.neighbors import approximate
-from angpn.neighbors.approximate import DistributedSearch, approximate_candidates, approximate_fitted
+from angpn.neighbors.approximate import FittedSearch, approximate_candidates
+from angpn.neighbors.distributed_search import DistributedSearch
+from angpn.neighbors.inverted_index import IndexConfig, InvertedIndex
+from angpn.neighbors.metric_rows import MetricRows
 
 pytest.importorskip("faiss")
 N, M = 1500, 12
@@ -63,7 +67,7 @@ def test_asked_for_everything_it_finds_everything():
 
 def test_a_lower_recall_looks_into_fewer_groups(monkeypatch):
     x, groups = clusters(6000), {}
-    search = approximate._Index.nearest
+    search = InvertedIndex.nearest
 
     for recall in (0.5, 0.99):
 
@@ -71,7 +75,7 @@ def test_a_lower_recall_looks_into_fewer_groups(monkeypatch):
             groups[recall] = self.n_probed
             return search(self, *arguments)
 
-        monkeypatch.setattr(approximate._Index, "nearest", watched)
+        monkeypatch.setattr(InvertedIndex, "nearest", watched)
         approximate_candidates(x, M, recall=recall)
     assert groups[0.5] < groups[0.99]
 
@@ -118,47 +122,43 @@ def test_rows_in_groups_of_few_still_get_all_their_candidates():
 
 def test_new_rows_find_the_fitted_ones():
     x, new = clusters(), clusters(50, seed=1)
-    indices, distances = approximate_fitted(x, new, M, "euclidean", recall=1.0)
+    indices, distances = FittedSearch(x, M, "euclidean", recall=1.0)(new)
     expected = torch.cdist(torch.from_numpy(new), torch.from_numpy(x)).topk(M, largest=False)
     assert_array_equal(indices, expected.indices)
     assert_allclose(distances, expected.values, rtol=1e-3)
-    indices, distances = approximate_fitted(x, x[10:20], M)
+    indices, distances = FittedSearch(x, M)(x[10:20])
     assert_array_equal(indices[:, 0], np.arange(10, 20))
     assert not distances[:, 0].any()
 
 
-def test_a_recall_that_cannot_be_had_is_told(monkeypatch):
-    monkeypatch.setattr(approximate, "_WIDTH", 2)
-    monkeypatch.setattr(approximate, "_BEYOND", 1)
-    with pytest.warns(UserWarning, match=r"recall of 0.90, got 0.\d\d, since \d+ main directions .* pass recall=1"):
-        approximate_candidates(documents(), M)
+def test_a_recall_that_cannot_be_had_is_told():
+    with pytest.warns(UserWarning, match=r"recall of 0.90, got 0.\d\d, since 2 main directions .* pass recall=1"):
+        approximate_candidates(documents(), M, config=IndexConfig(n_directions=2, oversampling=1))
 
 
 def test_rows_mapped_from_a_file_are_not_copied_whole(tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", clusters())
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     longest = []
-    scaled = approximate._Rows.scaled
+    scaled = MetricRows.scaled
 
     def watched(self):
         longest.append(len(self))
         return scaled(self)
 
-    monkeypatch.setattr(approximate._Rows, "scaled", watched)
-    monkeypatch.setattr(approximate, "_ROWS_AT_ONCE", 256)
-    monkeypatch.setattr(approximate, "_FOR_CENTRE", 2)
-    monkeypatch.setattr(approximate, "SAMPLE", 200)
-    neighborhood, _ = approximate_candidates(mapped, M)
-    approximate_candidates(mapped, M, "euclidean")
+    monkeypatch.setattr(MetricRows, "scaled", watched)
+    config = IndexConfig(block_rows=256, rows_per_centre=2, n_sampled=200)
+    neighborhood, _ = approximate_candidates(mapped, M, config=config)
+    approximate_candidates(mapped, M, "euclidean", config=config)
     assert max(longest) <= 2 * 155  # two rows for each of 4 sqrt(n) centres
-    assert_array_equal(neighborhood.indices, approximate_candidates(clusters(), M).neighborhood.indices)
+    assert_array_equal(neighborhood.indices, approximate_candidates(clusters(), M, config=config).neighborhood.indices)
 
 
 @pytest.fixture
 def many_rows(monkeypatch):
     """As if these were very many."""
-    monkeypatch.setattr(neighbors, "EXACT_ROWS", 100)
-    monkeypatch.setattr(estimator, "EXACT_PAIRS", 100)
+    monkeypatch.setattr(neighbor_search, "EXACT_ROWS", 100)
+    monkeypatch.setattr(neighbor_search, "EXACT_PAIRS", 100)
 
 
 def some_labels(x):
@@ -167,15 +167,19 @@ def some_labels(x):
 
 
 @pytest.mark.filterwarnings("ignore:training did not settle")
-@pytest.mark.parametrize("layers", [None, (8,)])
-def test_an_estimator_uses_the_index_where_rows_are_many(many_rows, layers):
+@pytest.mark.parametrize(
+    "kind", [ANGPNClassifier, partial(ANGPNNetworkClassifier, hidden_layer_sizes=(8,), max_iter=5)]
+)
+def test_an_estimator_uses_the_index_where_rows_are_many_and_keeps_it(many_rows, kind, monkeypatch):
     x = clusters(400)
-    options = {"hidden_layer_sizes": layers, "random_state": 0, "max_iter": 5, "metric": "chord"}
-    model = ANGPNClassifier(recall=0.9, **options).fit(x, some_labels(x))
+    options = {"random_state": 0, "metric": "chord"}
+    model = kind(recall=0.9, **options).fit(x, some_labels(x))
     assert 0.85 < model.recall_ <= 1
-    exact = ANGPNClassifier(recall=1, **options).fit(x, some_labels(x))
+    exact = kind(recall=1, **options).fit(x, some_labels(x))
     assert exact.recall_ == 1
     assert np.mean(model.transduction_ == exact.transduction_) > 0.95
+    assert_array_equal(model.predict(x), model.transduction_)
+    monkeypatch.setattr(neighbor_search, "FittedSearch", None)  # not to be made again
     assert_array_equal(model.predict(x), model.transduction_)
 
 

@@ -79,6 +79,7 @@ def sparse_weights(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [name for name, _ in job.sparse_variants()])
+@pytest.mark.slow
 def test_sparse_rows_give_the_weights_of_one_process_too(sparse_weights, name):
     x, y = job.words()
     network, losses = job.trained(x, y, nearest_candidates(x, job.M), **dict(job.variants())[name])
@@ -88,6 +89,7 @@ def test_sparse_rows_give_the_weights_of_one_process_too(sparse_weights, name):
 
 
 @pytest.mark.filterwarnings("ignore:training did not settle", "ignore:. of 200 sampled rows would be labelled")
+@pytest.mark.slow
 def test_an_estimator_takes_sparse_rows_that_are_shared_out(sparse_weights):
     x, y = job.words()
     model = job.small_network().fit(x, y)
@@ -95,6 +97,7 @@ def test_an_estimator_takes_sparse_rows_that_are_shared_out(sparse_weights):
         assert_allclose(found["distributions"], model.label_distributions_, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_lists_are_those_of_one_process(weights):
     x, *_ = job.problem()
     neighborhood = nearest_candidates(x, job.M)
@@ -103,6 +106,7 @@ def test_lists_are_those_of_one_process(weights):
         assert_allclose(found["float64.near"], neighborhood.distances, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_lists_may_be_longer_than_parts_and_take_several_turns(tmp_path):
     x, count = job.few_rows()
     neighborhood = nearest_candidates(x, count)
@@ -111,6 +115,7 @@ def test_lists_may_be_longer_than_parts_and_take_several_turns(tmp_path):
         assert_allclose(found["distances"], neighborhood.distances, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_rows_are_shared_out_and_halos_are_smaller_than_the_rest(weights):
     own, all_seen = zip(*(found["float64.halo"] for found in weights), strict=True)
     assert sum(own) == 241
@@ -119,6 +124,7 @@ def test_rows_are_shared_out_and_halos_are_smaller_than_the_rest(weights):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.slow
 def test_an_index_that_is_shared_out_finds_the_nearest(indexed, sparse):
     x = job.many(sparse)
     exact = nearest_candidates(x, job.M)
@@ -134,6 +140,7 @@ def test_an_index_that_is_shared_out_finds_the_nearest(indexed, sparse):
         assert_allclose(near.ravel(), lengths, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_index_that_is_shared_out_finds_what_that_of_one_process_does(indexed):
     one = approximate_candidates(job.many(sparse=False), job.M)
     for found in indexed:
@@ -141,6 +148,7 @@ def test_an_index_that_is_shared_out_finds_what_that_of_one_process_does(indexed
         assert_array_equal(found["False.near"], one.neighborhood.distances)
 
 
+@pytest.mark.slow
 def test_an_index_may_be_shared_out_where_most_rows_are_equal(indexed):
     x = job.mostly_equal()
     rows = np.arange(len(x))[:, None]
@@ -153,6 +161,7 @@ def test_an_index_may_be_shared_out_where_most_rows_are_equal(indexed):
 
 
 @pytest.mark.filterwarnings("ignore:no training label for class")
+@pytest.mark.slow
 def test_a_process_without_labels_takes_part(tmp_path):
     x, y = job.labelled_in_a_corner()
     network, losses = job.trained(x, y, nearest_candidates(x, job.M))
@@ -164,6 +173,7 @@ def test_a_process_without_labels_takes_part(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:training did not settle")
+@pytest.mark.slow
 def test_every_process_ends_with_the_whole_fitted_model(tmp_path):
     x, y, _ = job.problem()
     model = job.small_network().fit(x, y)
@@ -173,17 +183,17 @@ def test_every_process_ends_with_the_whole_fitted_model(tmp_path):
         assert_allclose(found["new"], model.predict_proba(x[:9] + 0.01), rtol=1e-8)
 
 
-def test_a_committee_whose_rows_are_shared_out_is_that_of_one_process(tmp_path, monkeypatch):
+def test_an_ensemble_whose_rows_are_distributed_is_that_of_one_process(tmp_path):
     x, y, _ = job.problem()
-    processes = run("committee", tmp_path)
-    job.many_rows(monkeypatch.setattr)
+    processes = run("ensemble", tmp_path)
     for direction in get_args(Direction):
-        model = ANGPNClassifier(random_state=0, direction=direction).fit(x, y)
+        model = job.default(direction=direction).fit(x, y)
         for found in processes:
             assert_allclose(found[f"{direction}.distributions"], model.label_distributions_, atol=1e-4)
             assert_allclose(found[f"{direction}.new"], model.predict_proba(x[:9] + 0.01), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_under_torchrun_the_command_writes_and_speaks_once(tmp_path):
     done = start("command", tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -191,6 +201,7 @@ def test_under_torchrun_the_command_writes_and_speaks_once(tmp_path):
     assert len((tmp_path / "out" / "predictions.csv").read_text().splitlines()) == 242
 
 
+@pytest.mark.slow
 def test_in_a_job_a_fit_must_say_whether_rows_are_distributed(tmp_path):
     done = start("unsaid", tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -202,12 +213,12 @@ def test_in_a_job_a_fit_must_say_whether_rows_are_distributed(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:training did not settle")
-def test_independent_fits_of_a_job_do_not_wait_for_each_other(tmp_path, monkeypatch):
+@pytest.mark.slow
+def test_independent_fits_of_a_job_do_not_wait_for_each_other(tmp_path):
     processes = run("independent", tmp_path)
-    job.many_rows(monkeypatch.setattr)
     for rank, found in enumerate(processes):
         x, y, _ = job.problem(n=200 + 20 * rank)
-        default = ANGPNClassifier(random_state=0).fit(x, y).label_distributions_
+        default = job.default().fit(x, y).label_distributions_
         network = job.small_network().fit(x, y).label_distributions_
         for group in (False, True):
             assert_allclose(found[f"default.{group}"], default, atol=1e-4)
@@ -230,6 +241,7 @@ def test_a_job_of_one_process_and_one_that_is_not_asked_for_are_not_joined(monke
     assert not torch.distributed.is_initialized()
 
 
+@pytest.mark.slow
 def test_the_command_must_say_too(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
@@ -251,6 +263,7 @@ def start_without_torchrun(name, folder):
     ]
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_job_and_a_checkpoint_takes_it_up(tmp_path):
     unbroken = tmp_path / "unbroken"
     unbroken.mkdir()

@@ -8,8 +8,8 @@ from scipy.spatial.distance import cdist
 from sklearn.preprocessing import normalize
 from torch.testing import assert_close
 
-import angpn.neighbors.exact
 from angpn import nearest_candidates, pairwise_distances
+from angpn.neighbors import distance_blocks
 from problems import awkward_features
 
 ROWS = np.random.default_rng(0).normal(size=(30, 6))
@@ -54,7 +54,7 @@ def test_sparse_rows_have_the_same_distances(metric, container):
 
 @pytest.mark.parametrize("block_bytes", [2**26, 8 * 30 * 7, 1])
 def test_the_nearest_are_the_smallest_of_the_full(monkeypatch, block_bytes):
-    monkeypatch.setattr(angpn.neighbors.exact, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(distance_blocks, "BLOCK_BYTES", block_bytes)
     neighborhood = nearest_candidates(ROWS, 4, "euclidean")
     full = pairwise_distances(ROWS, "euclidean").fill_diagonal_(torch.inf)
     values, indices = full.topk(4, largest=False)

@@ -6,7 +6,7 @@ import torch
 
 from angpn import ANGPN, nearest_candidates, train
 from angpn.network.checkpoint import Checkpoint
-from angpn.network.training import UNLABELLED
+from angpn.utils.labels import UNLABELLED
 
 
 def start(dropout=0.4):

@@ -85,8 +85,8 @@ def test_the_gradient_through_the_graph_can_be_switched_off(problem):
 
     layer = conv(activation=None)
     graph = layer.graph(problem.features, problem.distances)
-    mixing = layer.alpha * graph + (1 - layer.alpha) * torch.eye(len(graph)).double()
-    expected = mixing.T @ torch.ones(len(graph), 2).double() @ layer.weight.T
+    propagation_matrix = layer.alpha * graph + (1 - layer.alpha) * torch.eye(len(graph)).double()
+    expected = propagation_matrix.T @ torch.ones(len(graph), 2).double() @ layer.weight.T
     assert_close(gradient(graph_gradient=False), expected)
     assert (gradient() - expected).abs().max() > 1e-3
 
@@ -170,6 +170,8 @@ def test_the_graph_as_a_matrix_is_the_graph_on_the_lists(options):
     neighborhood = nearest_candidates(features, 12)
     conv = ANGPNConv(6, 4, n_neighbors=5, normalize=True, **options).double()
     expected = neighborhood.to_matrix(conv.graph(features, neighborhood))
-    matrix = conv.graph_matrix(features, neighborhood)
-    assert (matrix.data > 0).all()
-    torch.testing.assert_close(torch.from_numpy(matrix.toarray()), expected, rtol=1e-5, atol=1e-6)
+    for backend in ("kernel", "torch", "dense"):
+        conv.backend = backend
+        matrix = conv.graph_matrix(features, neighborhood)
+        assert (matrix.data > 0).all()
+        torch.testing.assert_close(torch.from_numpy(matrix.toarray()), expected, rtol=1e-5, atol=1e-6)

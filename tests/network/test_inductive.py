@@ -7,9 +7,9 @@ import torch
 from torch.testing import assert_close
 
 from angpn import ANGPN, Neighborhood, nearest_candidates
-from angpn.anfp.graph import resolve_gamma
+from angpn.anfp.neighbor_graph import resolve_gamma
 from angpn.neighbors.exact import nearest_fitted
-from angpn.network.inductive import embed_new
+from angpn.network.inductive import InductiveNetwork
 
 N, R, M = 40, 7, 12
 
@@ -33,7 +33,7 @@ def together(neighborhood, indices, distances):
 )
 def test_a_new_row_is_a_row_that_nobody_chooses(options):
     network, fitted, neighborhood, new, (indices, distances) = problem(**options)
-    embedded = embed_new(network, fitted, neighborhood, new, indices, distances)
+    embedded = InductiveNetwork(network, fitted, neighborhood).embed(new, indices, distances)
     for conv in network.convs:
         conv.gamma = float(resolve_gamma(neighborhood.distances, 4, "auto"))  # new rows have no say in the mean
     expected = network.embed(torch.cat([fitted, new]), together(neighborhood, indices, distances))
@@ -43,7 +43,7 @@ def test_a_new_row_is_a_row_that_nobody_chooses(options):
 
 def test_until_it_settles():
     network, fitted, neighborhood, new, (indices, distances) = problem(num_steps=None)
-    embedded = embed_new(network, fitted, neighborhood, new, indices, distances)
+    embedded = InductiveNetwork(network, fitted, neighborhood).embed(new, indices, distances)
     for conv in network.convs:
         conv.gamma = float(resolve_gamma(neighborhood.distances, 4, "auto"))
     expected = network.embed(torch.cat([fitted, new]), together(neighborhood, indices, distances))
@@ -54,7 +54,7 @@ def test_until_it_settles():
 def test_fitted_rows_answer_a_new_row_as_it_chose_them(direction):
     """One layer, one step: A's row is s for the symmetric graph; degrees divide it for the normalised one."""
     network, fitted, neighborhood, new, (indices, distances) = problem(direction=direction, num_steps=1, num_layers=1)
-    embedded = embed_new(network, fitted, neighborhood, new, indices, distances)
+    embedded = InductiveNetwork(network, fitted, neighborhood).embed(new, indices, distances)
     conv = network.convs[0]
     conv.gamma = float(resolve_gamma(neighborhood.distances, 4, "auto"))
     both = together(neighborhood, indices, distances)
@@ -70,19 +70,23 @@ def test_fitted_rows_answer_a_new_row_as_it_chose_them(direction):
 @pytest.mark.parametrize("options", [{}, {"beta": 0.0}, {"num_steps": None}], ids=str)
 def test_sparse_rows_get_what_dense_ones_get(options):
     network, fitted, neighborhood, new, (indices, distances) = problem(**options)
-    dense = embed_new(network, fitted, neighborhood, new, indices, distances)
+    dense = InductiveNetwork(network, fitted, neighborhood).embed(new, indices, distances)
     sparse_fitted, sparse_new = (scipy.sparse.csr_array(rows.numpy()) for rows in (fitted, new))
     found = nearest_fitted(sparse_fitted, sparse_new, M)
     assert_close(found[0], indices)
-    assert_close(embed_new(network, sparse_fitted, neighborhood, sparse_new, *found), dense, rtol=1e-5, atol=1e-6)
+    assert_close(
+        InductiveNetwork(network, sparse_fitted, neighborhood).embed(sparse_new, *found), dense, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_rows_do_not_see_each_other():
     network, fitted, neighborhood, new, (indices, distances) = problem(gamma="local")
-    whole = embed_new(network, fitted, neighborhood, new, indices, distances)
+    whole = InductiveNetwork(network, fitted, neighborhood).embed(new, indices, distances)
     for row in range(R):
         one = slice(row, row + 1)
-        assert_close(embed_new(network, fitted, neighborhood, new[one], indices[one], distances[one]), whole[one])
+        assert_close(
+            InductiveNetwork(network, fitted, neighborhood).embed(new[one], indices[one], distances[one]), whole[one]
+        )
 
 
 def test_a_fitted_row_is_recognised_also_an_empty_one():
@@ -92,7 +96,8 @@ def test_a_fitted_row_is_recognised_also_an_empty_one():
     neighborhood = nearest_candidates(fitted, M)
     indices, distances = nearest_fitted(fitted, fitted, M)
     assert_close(
-        embed_new(network, fitted, neighborhood, fitted, indices, distances), network.embed(fitted, neighborhood)
+        InductiveNetwork(network, fitted, neighborhood).embed(fitted, indices, distances),
+        network.embed(fitted, neighborhood),
     )
 
 
@@ -101,7 +106,7 @@ def test_an_empty_row_where_none_was_fitted_is_finite():
     empty = torch.zeros(2, 6, dtype=torch.float64)
     indices, distances = nearest_fitted(fitted, empty, M)
     assert torch.equal(indices[0], indices[1])  # ties fall the same way whatever else is asked
-    assert torch.isfinite(embed_new(network, fitted, neighborhood, empty, indices, distances)).all()
+    assert torch.isfinite(InductiveNetwork(network, fitted, neighborhood).embed(empty, indices, distances)).all()
 
 
 @pytest.mark.parametrize("metric", ["chord", "euclidean", "sqeuclidean"])
@@ -117,3 +122,11 @@ def test_nearest_fitted_against_all_pairs(metric):
     indices, distances = nearest_fitted(x, queries, 6, metric)
     np.testing.assert_array_equal(indices.numpy(), np.argsort(pairs, axis=1)[:, :6])
     np.testing.assert_allclose(distances.numpy(), np.sort(pairs, axis=1)[:, :6], rtol=1e-6, atol=1e-7)
+
+
+def test_what_depends_on_the_fitted_rows_is_computed_once(monkeypatch):
+    network, fitted, neighborhood, new, (indices, distances) = problem(direction="normalized")
+    inductive = InductiveNetwork(network, fitted, neighborhood)
+    first = inductive.embed(new, indices, distances)
+    monkeypatch.setattr(type(network.convs[0]), "propagate", lambda *arguments: pytest.fail("propagated again"))
+    assert_close(inductive.embed(new, indices, distances), first)

@@ -101,3 +101,23 @@ def test_the_option_of_a_single_layer_is_refused():
 def test_fewer_than_two_classes():
     with pytest.raises(ValueError, match="out_channels must be at least 2 classes, got 1"):
         ANGPN(3, 5, 1)
+
+
+def test_weights_are_drawn_once():
+    torch.manual_seed(0)
+    network = ANGPN(4, [5, 6], 3)
+    after = torch.rand(3)
+    torch.manual_seed(0)
+    for weight in network.parameters():
+        torch.testing.assert_close(weight.detach(), torch.nn.init.xavier_uniform_(torch.empty(weight.shape)))
+    torch.testing.assert_close(torch.rand(3), after)
+
+
+def test_a_network_of_shapes_alone_draws_nothing():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    with torch.device("meta"):
+        network = ANGPN(4, 5, 3)
+    assert all(weight.is_meta for weight in network.parameters())
+    torch.testing.assert_close(torch.rand(3), expected)

@@ -4,7 +4,8 @@ import torch
 from torch.testing import assert_close
 
 from angpn import ANGPN, nearest_candidates, train
-from angpn.network.training import EPOCHS_WITHOUT_VALIDATION, semi_supervised_loss
+from angpn.network.loss import semi_supervised_loss
+from angpn.network.training import EPOCHS_WITHOUT_VALIDATION
 from angpn.utils.validation import hold_out
 
 
@@ -164,6 +165,7 @@ def test_numpy_labels_and_a_full_matrix(blobs):
 
 
 @pytest.mark.parametrize("name", ["coraml", "20news"])
+@pytest.mark.slow
 def test_the_papers_text_trains(real_data, name):
     features, truth = real_data(name)
     generator = torch.Generator().manual_seed(0)
@@ -252,7 +254,7 @@ def test_few_rows_are_trained_on_one_thread(blobs, monkeypatch):
     features, neighborhood, labels, _ = blobs
     seen = []
     monkeypatch.setattr(
-        "angpn.network.training.Training._epoch", lambda self, number: seen.append(torch.get_num_threads())
+        "angpn.network.training_loop.Training._epoch", lambda self, number: seen.append(torch.get_num_threads())
     )
     before = torch.get_num_threads()
     training = train(network(), features, neighborhood, labels, validation_fraction=0.25)

@@ -29,12 +29,26 @@ def propagate(
     max_iter: int = 1000,
     tol: float = 1e-10,
 ) -> Tensor:  # (n, d)
-    r"""Features that absorb a fraction ``alpha`` from their neighbours.
+    r"""Propagate features on a graph: each row absorbs a fraction ``alpha`` from its neighbours.
 
     - ``"step"``, Eq. (13): :math:`F = \alpha S H + (1 - \alpha) H`;
-    - ``"iterate"``, Eq. (2): :math:`F^{(t+1)} = \alpha S F^{(t)} + (1 - \alpha) H` from :math:`F^{(0)} = H`, until no
-      entry moves by more than ``tol`` (or rounding) times the largest entry, at most ``max_iter`` times;
+    - ``"iterate"``, Eq. (2): :math:`F^{(t+1)} = \alpha S F^{(t)} + (1 - \alpha) H` from :math:`F^{(0)} = H`, until it
+      converges;
     - ``"closed"``, Eqs. (3) and (11): its limit :math:`F = (1 - \alpha)(I - \alpha S)^{-1} H`.
+
+    Args:
+        graph: S, or A; taken as it is.
+        features: H.
+        alpha: fraction between 0 and 1 that comes from the neighbours.
+        method: "step", "iterate" or "closed".
+        max_iter: steps of "iterate" at most.
+        tol: "iterate" ends when no entry moves by more than this (or rounding) times the largest entry.
+
+    Returns:
+        F.
+
+    Raises:
+        ValueError: if "iterate" does not converge, or an argument is wrong.
     """
     graph = as_float_tensor(graph, "graph")
     features = as_float_tensor(features, "features")
@@ -52,7 +66,7 @@ def propagate(
 
 
 def closed_form(graph: Tensor, features: Tensor, alpha: float) -> Tensor:
-    """Eqs. (3) and (11) by one linear solve."""
+    """Solve Eqs. (3) and (11) by one linear system."""
     identity = torch.eye(len(graph), dtype=graph.dtype, device=graph.device)
     return torch.linalg.solve(identity - alpha * graph, (1 - alpha) * features)
 
@@ -80,12 +94,12 @@ def aggregate(
     features: Tensor,  # (n, d)
     direction: Direction,
 ) -> Tensor:  # (n, d)
-    r"""What each row receives from its neighbours: ``A H``.
+    r"""Return what each row receives from its neighbours: ``A H``.
 
     ``"directed"``: :math:`A = S`, as the paper has it. ``"symmetric"``: :math:`A = (S + S^T)/2`, which is the matrix
-    the objective (5) sees, since :math:`Tr(F^T S F)` does not tell S from its transpose. ``"normalized"``: that one
+    of the objective (5), since :math:`Tr(F^T S F)` is the same for S and its transpose. ``"normalized"``: that one
     with its degrees divided out, :math:`Q^{-1/2} (S + S^T) Q^{-1/2}` with :math:`Q` its row sums, so that a row which
-    many others chose does not drown them.
+    many others chose does not dominate them.
     """
     if direction == "directed":
         return neighborhood.aggregate(weights, features)

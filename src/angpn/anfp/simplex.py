@@ -12,12 +12,21 @@ from angpn.utils.checks import as_float_tensor
 def project_simplex(
     z: Tensor,  # (n, m), -inf rules an entry out
 ) -> Tensor:  # (n, m), rows on the simplex
-    r"""Nearest point of the simplex to each row, differentiable.
+    r"""Project each row onto the probability simplex, differentiably.
 
     .. math:: \min_{s} \; \|s - z_i\|^2 \quad \text{s.t.} \quad \sum_j s_j = 1, \; s_j \ge 0
 
-    The answer is ``max(z - tau, 0)`` with one threshold ``tau`` a row. Its Jacobian on the support of
+    The solution is ``max(z - tau, 0)`` with one threshold ``tau`` a row. Its Jacobian on the support of
     ``s`` is ``I - 11^T / |support|``, and zero elsewhere.
+
+    Args:
+        z: the points, one a row; an entry of -inf is ruled out and gets 0.
+
+    Returns:
+        The nearest point of the simplex to each row: entries >= 0 that sum to 1.
+
+    Raises:
+        ValueError: if a row has no finite entry, or NaN.
 
     >>> project_simplex(torch.tensor([[0.4, 0.2, -3.0]]))
     tensor([[0.6000, 0.4000, 0.0000]])
@@ -32,7 +41,7 @@ def project_simplex(
 class _ProjectSimplex(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, z: Tensor) -> Tensor:
-        # tau >= max - 1, so what lies more than 1 below the maximum gets nothing. Shifting and clamping
+        # tau >= max - 1, so what lies more than 1 below the maximum gets 0. Shifting and clamping
         # first keeps every number in [-1, 0]: in float32 a row near 1e8 would otherwise lose the 1.
         largest = z.amax(dim=1, keepdim=True)
         if not torch.isfinite(largest).all():
@@ -58,7 +67,7 @@ class _ProjectSimplex(torch.autograd.Function):
 
 
 def _threshold(z: Tensor) -> Tensor:
-    """The tau of each row: the largest prefix of the sorted row whose mean excess stays positive."""
+    """Return the tau of each row, from the largest prefix of the sorted row whose mean excess stays positive."""
     descending = z.sort(dim=1, descending=True).values
     excess = descending.cumsum(dim=1) - 1
     rank = torch.arange(1, z.shape[1] + 1, dtype=z.dtype, device=z.device)

@@ -1,4 +1,4 @@
-"""The first layer on sparse rows: Algorithm 1 without ever writing them out, and (P X) W as P (X W)."""
+"""The first layer on sparse rows: Algorithm 1 without making them dense, and (P X) W as P (X W)."""
 
 from typing import Any, NamedTuple
 
@@ -7,18 +7,20 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.anfp.fused import Options
-from angpn.anfp.graph import neighbor_weights, resolve_gamma
+from angpn.anfp.algorithm import Options
+from angpn.anfp.neighbor_graph import neighbor_weights, resolve_gamma
 from angpn.kernels.rows import sparse_product_rows
 from angpn.kernels.threads import over_rows
-from angpn.neighbors.neighborhood import Neighborhood, sparse_product
-from angpn.neighbors.partition import ALL_ROWS, HaloExchange, Partition
+from angpn.neighbors.halo import HaloExchange
+from angpn.neighbors.list_products import sparse_product
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.neighbors.partition import ALL_ROWS, Partition
 
 
 class PropagatedSparse:
     """P(D, X) for sparse X, as the two factors it is the product of.
 
-    P X has about k times the entries of X; P and X apart are what an epoch should touch.
+    P X has about k times the entries of X, so an epoch multiplies with P and X one after the other.
     """
 
     def __init__(self, propagation_matrix: scipy.sparse.csr_array, features: scipy.sparse.csr_array) -> None:
@@ -29,7 +31,7 @@ class PropagatedSparse:
         return _Product.apply(self._factors, weight)
 
     def multiplied(self) -> scipy.sparse.csr_array:
-        """P X written out, still sparse."""
+        """Return P X, still sparse."""
         return scipy.sparse.csr_array(self._propagation_matrix @ self._features)
 
     def __getitem__(self, rows: Tensor) -> "PropagatedSparse":
@@ -66,38 +68,33 @@ def _csr(matrix: Any) -> _CSR:
     return _CSR(starts, columns, torch.from_numpy(rows.data), rows.shape[1])
 
 
-def propagate_sparse(neighborhood: Neighborhood, features: scipy.sparse.csr_array, **options: Any) -> PropagatedSparse:
-    """F of :func:`angpn.anfp.algorithm.algorithm1` for sparse features."""
-    alpha, direction = options["alpha"], options["direction"]
-    propagation_matrix, halo_exchange = _propagation_matrix(
-        neighborhood.to_csr(graph_sparse(neighborhood, features, **options)), alpha, direction, neighborhood.partition
-    )
-    return PropagatedSparse(propagation_matrix, halo_exchange(features))
+def propagate_sparse(
+    neighborhood: Neighborhood, features: scipy.sparse.csr_array, options: Options
+) -> PropagatedSparse:
+    """Return F of :func:`angpn.anfp.algorithm.algorithm1` for sparse features."""
+    graph = neighborhood.to_csr(graph_sparse(neighborhood, features, options))
+    matrix, halo_exchange = _propagation_matrix(graph, options.alpha, options.direction, neighborhood.partition)
+    return PropagatedSparse(matrix, halo_exchange(features))
 
 
-def graph_sparse(neighborhood: Neighborhood, features: scipy.sparse.csr_array, **options: Any) -> Tensor:  # (n, m)
-    """S of :func:`angpn.anfp.algorithm.algorithm1` for sparse features, as weights on the candidates."""
-    o = Options(**options)
+def graph_sparse(neighborhood: Neighborhood, features: scipy.sparse.csr_array, options: Options) -> Tensor:  # (n, m)
+    """Return S of :func:`angpn.anfp.algorithm.algorithm1` for sparse features, as weights on the candidates."""
+    k, beta, rule, partition = options.n_neighbors, options.beta, options.rule, neighborhood.partition
     distances = torch.from_numpy(neighborhood.as_arrays(features.dtype)[1])
-    gamma = resolve_gamma(distances, o.n_neighbors, o.gamma, mean_over_rows=neighborhood.partition.mean)
-    limit = 1 if o.beta == 0 else o.num_steps or o.max_steps
+    gamma = resolve_gamma(distances, k, options.gamma, mean_over_rows=partition.mean)
     propagated = features
-    for number in range(1, limit + 1):
-        affinities = _affinities(neighborhood, propagated, o.normalize) if o.beta > 0 else None
-        weights = neighbor_weights(
-            distances, affinities, n_neighbors=o.n_neighbors, beta=o.beta, gamma=gamma, rule=o.rule
-        )
-        if number == limit:
+    for number in range(1, options.step_limit + 1):
+        affinities = _affinities(neighborhood, propagated, options.normalize) if beta > 0 else None
+        weights = neighbor_weights(distances, affinities, n_neighbors=k, beta=beta, gamma=gamma, rule=rule)
+        if number == options.step_limit:
             break
-        previous = propagated
-        propagation_matrix, halo_exchange = _propagation_matrix(
-            neighborhood.to_csr(weights), o.alpha, o.direction, neighborhood.partition
-        )
-        propagated = scipy.sparse.csr_array(propagation_matrix @ halo_exchange(features))
-        if o.num_steps is None:
+        previous, graph = propagated, neighborhood.to_csr(weights)
+        matrix, halo_exchange = _propagation_matrix(graph, options.alpha, options.direction, partition)
+        propagated = scipy.sparse.csr_array(matrix @ halo_exchange(features))
+        if options.until_settled:
             sizes = [float(abs(part).max()) for part in (propagated - previous, propagated)]
-            change, largest = neighborhood.partition.all_reduce_max(torch.tensor(sizes, dtype=torch.float64))
-            if change <= o.tol * largest:
+            change, largest = partition.all_reduce_max(torch.tensor(sizes, dtype=torch.float64))
+            if change <= options.tol * largest:
                 break
     return weights
 
@@ -117,14 +114,14 @@ def _affinities(neighborhood: Neighborhood, features: scipy.sparse.csr_array, no
 
 
 def propagation_matrix(graph: scipy.sparse.csr_array, alpha: float, direction: str) -> scipy.sparse.csr_array:
-    """P = alpha A + (1 - alpha) I, with A the S of :meth:`Neighborhood.to_csr` or made from it and its transpose."""
+    """Return P = alpha A + (1 - alpha) I, with A the graph S itself or made from it and its transpose."""
     return _propagation_matrix(graph, alpha, direction, ALL_ROWS)[0]
 
 
 def _propagation_matrix(
     graph: scipy.sparse.csr_array, alpha: float, direction: str, partition: Partition
 ) -> tuple[scipy.sparse.csr_array, HaloExchange]:
-    """The same, and what extends features for a product with it."""
+    """Return the same, and the halo exchange for products with it."""
     matrix, halo_exchange = adjacency_matrix(graph, direction, partition)
     mixed = alpha * matrix + (1 - alpha) * scipy.sparse.eye_array(*matrix.shape)
     return scipy.sparse.csr_array(mixed, dtype=graph.dtype), halo_exchange
@@ -133,7 +130,7 @@ def _propagation_matrix(
 def adjacency_matrix(
     graph: scipy.sparse.csr_array, direction: str, partition: Partition = ALL_ROWS
 ) -> tuple[scipy.sparse.csr_array, HaloExchange]:
-    """A, and what extends features for a product with it."""
+    """Return A, and the halo exchange for products with it."""
     if direction == "directed":
         return graph, partition.halo.exchange
     both, halo_exchange = partition.with_transpose(graph)

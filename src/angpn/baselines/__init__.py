@@ -1,8 +1,13 @@
-"""The methods that the paper compares with, and those a practitioner would try first, behind one interface.
+"""The methods that the paper compares with, and common methods of scikit-learn, with one interface.
 
-Each is a scikit-learn style classifier: y == -1 is unlabelled, ``fit(X, y, validation_mask=...)`` labels every row
-(``transduction_``, ``label_distributions_``). ``METHODS`` has them by the name that tables use, as factories that take
-``random_state``. Those on torch_geometric and gensim need ``pip install angpn[baselines]`` when they are fitted.
+Each is a classifier in the style of scikit-learn: -1 in y marks an unlabelled row, and ``fit(X, y,
+validation_mask=...)`` labels every row (``transduction_``, ``label_distributions_``). ``METHODS`` maps the names of the
+report to factories that take ``random_state``. Methods on torch_geometric and gensim need ``pip install
+angpn[baselines]`` when they are fitted.
+
+All take ``validation_fraction``, the share of the labels of each class to hold out where ``fit`` gets no
+``validation_mask``, and ``random_state``. Methods on a graph take ``n_neighbors`` of :func:`shared_graph`. Networks
+take ``learning_rate``, ``weight_decay``, ``max_iter`` (epochs) and ``n_iter_no_change`` (patience in epochs).
 """
 
 from collections.abc import Callable
@@ -20,6 +25,7 @@ from angpn.baselines.manifold_regularization import ManifoldRegularization
 from angpn.baselines.poisson import PoissonLearning
 from angpn.baselines.reference import KNN, SVM, LogisticRegression, SelfTraining
 from angpn.estimators.auto import ANGPNClassifier
+from angpn.estimators.network import ANGPNNetworkClassifier
 
 __all__ = [
     "APPNP",
@@ -42,8 +48,15 @@ __all__ = [
 ]
 
 
-def NGPN(**overrides: Any) -> ANGPNClassifier:
-    """The paper's fixed-graph method: its configuration with beta = 0."""
+def NGPN(**overrides: Any) -> ANGPNNetworkClassifier:
+    """Return the paper's method with a fixed graph: its configuration with beta = 0.
+
+    Args:
+        **overrides: Parameters of the estimator that differ from the paper's configuration.
+
+    Returns:
+        The unfitted estimator.
+    """
     return ANGPNClassifier.paper(**{"beta": 0.0, **overrides})
 
 

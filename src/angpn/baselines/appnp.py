@@ -1,4 +1,4 @@
-"""APPNP: predict, then propagate by personalised PageRank."""
+"""APPNP: predictions propagated by personalised PageRank."""
 
 from typing import Any
 
@@ -14,8 +14,17 @@ class APPNP(GraphNetwork):
     """Gasteiger, Bojchevski, Guennemann (2019), *Predict then propagate*, on torch_geometric's APPNP.
 
     A perceptron with 64 hidden units, then 10 steps with teleport probability 0.1; dropout 0.5 on inputs and hidden
-    units, L2 5e-3 on the first layer, Adam 0.01, patience 100, as the authors have it. Edges are not dropped: the
-    module drops them anew from what the step before left, so that after ten steps next to none remain.
+    units, L2 5e-3 on the first layer, Adam 0.01, patience 100, as published. Edges are not dropped: the module of
+    torch_geometric would drop some of the remaining ones at every step, and after ten steps few would be left.
+
+    Args:
+        hidden_channels: Width of the hidden layer.
+        num_steps: Number of propagation steps.
+        alpha: Teleport probability.
+        dropout: Dropout rate of inputs and hidden units.
+        learning_rate: Learning rate of Adam.
+        weight_decay: Weight decay of the first layer.
+        max_iter: Maximal number of epochs.
     """
 
     hidden_channels: int = 64
@@ -50,7 +59,7 @@ class _Network(nn.Module):
 
 
 class _Symmetric(torch.autograd.Function):
-    """Propagation on a symmetric graph is a symmetric linear map, so it is its own gradient.
+    """Propagation on a symmetric graph, a symmetric linear map and therefore its own gradient.
 
     torch would multiply by the transposed matrix in each step, which takes ten times as long as the step itself.
     """

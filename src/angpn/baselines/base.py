@@ -1,4 +1,4 @@
-"""What all baselines share: labels, splits, the graph, and how a setting is chosen on the validation labels."""
+"""Base classes of the baselines: labels, splits, the graph, and selection of hyper-parameters."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from angpn.utils.optional import require
 from angpn.utils.typing import Array
 from angpn.utils.validation import hold_out
 
-Setting = TypeVar("Setting")
+HyperParameters = TypeVar("HyperParameters")
 Estimator = TypeVar("Estimator")
 
 
 class Problem(NamedTuple):
-    """What a method may see: the labels of other rows are not in it."""
+    """The input of a method; it does not hold labels of test rows."""
 
-    features: Any  # (n, d) rows of unit length, dense or CSR
-    graph: scipy.sparse.csr_array  # (n, n) symmetric, 1 where one row is among the other's nearest
+    features: Any  # (n, d) L2-normalised rows, dense or CSR
+    graph: scipy.sparse.csr_array  # (n, n) symmetric k-nearest-neighbour graph
     codes: Array  # (n,) class numbers, -1 where unlabelled
     training: Array  # (n,) bool
     validation: Array  # (n,) bool: labelled rows that serve stopping and selection only
@@ -38,24 +38,33 @@ class Problem(NamedTuple):
 
     @property
     def training_codes(self) -> Array:
-        """The labels to train on, -1 everywhere else."""
+        """Class numbers of the training rows, -1 for all others."""
         return np.where(self.training, self.codes, UNLABELLED)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def parameters(cls: type[Estimator]) -> type[Estimator]:
-    """The fields of a class as its keyword-only parameters, stored as they come: what scikit-learn wants of them."""
+    """Make the fields of a class its keyword-only parameters, stored unchanged as scikit-learn requires."""
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
 @parameters
 class Baseline(ClassifierMixin, BaseEstimator):
-    """A semi-supervised classifier: -1, None or NaN in y is unlabelled; ``transduction_`` labels every row.
+    """Base class of semi-supervised classifiers; -1, None or NaN in y marks an unlabelled row.
 
-    A subclass has ``_distributions``, which gives the probability of each class for each row.
+    A subclass implements ``_distributions``, which returns the probability of each class for each row.
+
+    Args:
+        validation_fraction: Share of the labels of each class to hold out where ``fit`` gets no ``validation_mask``.
+        random_state: Seed.
+
+    Attributes:
+        classes_: The labels, sorted.
+        transduction_: The predicted label of each row.
+        label_distributions_: The probability of each class for each row.
     """
 
-    validation_fraction: float = 0.1  # of the labels of each class, held out where no mask is given
+    validation_fraction: float = 0.1
     random_state: Any = None
 
     def fit(
@@ -65,14 +74,23 @@ class Baseline(ClassifierMixin, BaseEstimator):
         *,
         validation_mask: Any = None,  # (n,) bool
     ) -> Self:
-        """Learn from the labelled rows, and label all.
+        """Fit on the labelled rows, and predict the labels of all rows.
 
-        ``validation_mask`` marks labelled rows whose labels serve stopping and selection only; without it,
-        ``validation_fraction`` of the labels of each class is held out for that.
+        Args:
+            X: Features.
+            y: Labels; -1, None or NaN where unlabelled.
+            validation_mask: Labelled rows whose labels serve early stopping and the selection of hyper-parameters only;
+                None holds out ``validation_fraction`` of the labels of each class.
+
+        Returns:
+            The fitted estimator.
+
+        Raises:
+            ValueError: If the labels or the mask cannot be used.
         """
-        return self._fit(X, y, validation_mask, lambda rows: scipy.sparse.csr_array((rows.shape[0], rows.shape[0])))
+        return self._fit(X, y, validation_mask, lambda rows: scipy.sparse.csr_array((rows.shape[0],) * 2))
 
-    def _fit(self, X: Any, y: Any, validation_mask: Any, graph_of: Callable[[Any], Any]) -> Self:
+    def _fit(self, X: Any, y: Any, validation_mask: Any, make_graph: Callable[[Any], Any]) -> Self:
         labels = encode_labels(y)
         if isinstance(X, Tensor):
             sparse = as_sparse_rows(X, X.dtype)
@@ -88,11 +106,11 @@ class Baseline(ClassifierMixin, BaseEstimator):
         if not training.any():
             raise ValueError("training needs labelled rows outside the validation set, got none; unmark some")
         rows = normalize(X)
-        graph = scipy.sparse.csr_array(graph_of(rows))
+        graph = scipy.sparse.csr_array(make_graph(rows))
         check_same_rows(graph.shape[0], X.shape[0], "graph", "X")
         self.classes_ = labels.classes
         problem = Problem(rows, graph, labels.codes, training, validation, len(labels.classes), seed)
-        self.label_distributions_ = _proper(self._distributions(problem), problem)
+        self.label_distributions_ = _normalised(self._distributions(problem), problem)
         self.transduction_ = self.classes_[self.label_distributions_.argmax(axis=1)]
         return self
 
@@ -107,7 +125,11 @@ class Baseline(ClassifierMixin, BaseEstimator):
 
 @parameters
 class GraphBaseline(Baseline):
-    """A baseline that works on a graph: by default :func:`~angpn.baselines.shared_graph` of X."""
+    """Base class of methods on a graph, by default :func:`~angpn.baselines.shared_graph` of X.
+
+    Args:
+        n_neighbors: Number of nearest neighbours of a row in that graph.
+    """
 
     n_neighbors: int = 10
 
@@ -119,24 +141,52 @@ class GraphBaseline(Baseline):
         validation_mask: Any = None,  # (n,) bool
         graph: Any = None,  # (n, n) sparse, symmetric
     ) -> Self:
-        """As :meth:`Baseline.fit`; ``graph`` replaces the one that would be made of X."""
+        """Fit on the labelled rows, and predict the labels of all rows.
+
+        Args:
+            X: Features.
+            y: Labels; -1, None or NaN where unlabelled.
+            validation_mask: Labelled rows whose labels serve early stopping and the selection of hyper-parameters only;
+                None holds out ``validation_fraction`` of the labels of each class.
+            graph: Graph to use in place of :func:`~angpn.baselines.shared_graph` of X.
+
+        Returns:
+            The fitted estimator.
+
+        Raises:
+            ValueError: If the labels, the mask or the graph cannot be used.
+        """
         return self._fit(
             X, y, validation_mask, lambda rows: shared_graph(rows, self.n_neighbors) if graph is None else graph
         )
 
 
-class Inductive:
-    """A baseline that can also label rows it has not seen: it has ``_probabilities`` of rows of unit length."""
+class InductiveMixin:
+    """Prediction for new rows; a subclass implements ``_probabilities`` of L2-normalised rows."""
 
     classes_: Array
 
     def predict_proba(self, X: Any) -> Array:  # (r, c)
-        """The probability of each class for each row."""
+        """Return the probability of each class for each row.
+
+        Args:
+            X: Features, (r, d).
+
+        Returns:
+            The probabilities.
+        """
         rows = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return self._probabilities(normalize(rows))
 
     def predict(self, X: Any) -> Array:  # (r,)
-        """The most probable label of each row."""
+        """Return the most probable label of each row.
+
+        Args:
+            X: Features, (r, d).
+
+        Returns:
+            The labels.
+        """
         probabilities = self.predict_proba(X)
         return self.classes_[probabilities.argmax(axis=1)]
 
@@ -144,43 +194,48 @@ class Inductive:
         raise NotImplementedError
 
 
-def choose(
+def select_hyperparameters(
     problem: Problem,
-    settings: Iterable[Setting],
-    distributions: Callable[[Setting], Array],
-) -> tuple[Setting, Array]:
-    """The setting that labels most validation rows right, the more confident one of equals, and its distributions.
+    candidates: Iterable[HyperParameters],
+    distributions: Callable[[HyperParameters], Array],
+) -> tuple[HyperParameters, Array]:
+    """Return the candidate with the highest validation accuracy, and its label distributions.
 
-    Where no labels are held out it is the first.
+    Ties are broken by the validation log-likelihood. Where there are no validation labels, the first is returned.
     """
-    best: tuple[tuple[float, float], Setting, Array] | None = None
-    held, truth = problem.validation, problem.codes[problem.validation]
-    for setting in settings:
-        found = distributions(setting)
-        if not held.any():
-            return setting, found
-        of_truth = found[held, truth]
-        score = float(np.mean(found[held].argmax(axis=1) == truth)), float(np.log(of_truth + 1e-12).mean())
+    best: tuple[tuple[float, float], HyperParameters, Array] | None = None
+    validation, truth = problem.validation, problem.codes[problem.validation]
+    for candidate in candidates:
+        probabilities = distributions(candidate)
+        if not validation.any():
+            return candidate, probabilities
+        of_truth = probabilities[validation, truth]
+        accuracy = float(np.mean(probabilities[validation].argmax(axis=1) == truth))
+        score = accuracy, float(np.log(of_truth + 1e-12).mean())
         if best is None or score > best[0]:
-            best = score, setting, found
+            best = score, candidate, probabilities
     assert best is not None
     return best[1], best[2]
 
 
-def all_columns(probabilities: Array, seen: Array, n_classes: int) -> Array:
-    """Probabilities of the classes that were trained on as those of all classes."""
-    full = np.zeros((len(probabilities), n_classes), probabilities.dtype)
-    full[:, seen] = probabilities
-    return full
+def expand_classes(
+    probabilities: Array,  # (n, trained classes)
+    trained: Array,
+    n_classes: int,
+) -> Array:  # (n, n_classes)
+    """Insert zero columns for classes that have no training label."""
+    expanded = np.zeros((len(probabilities), n_classes), probabilities.dtype)
+    expanded[:, trained] = probabilities
+    return expanded
 
 
 def require_extra(module: str) -> Any:
-    """Import a package that only some baselines need."""
+    """Import a package of the extra ``baselines``."""
     return require(module, "pip install angpn[baselines]")
 
 
 def softmax(scores: Array) -> Array:
-    """Scores of each class as a distribution; one column is the score of the second of two classes."""
+    """Return the softmax of class scores; a single column is the score of the second of two classes."""
     if scores.ndim == 1:
         scores = np.stack([-scores, scores], axis=1) / 2
     return scipy.special.softmax(scores, axis=1)
@@ -200,9 +255,9 @@ def _validation_rows(codes: Array, mask: Any, fraction: float, seed: int) -> Arr
     return mask
 
 
-def _proper(distributions: Array, problem: Problem) -> Array:
-    """Rows that sum to 1; one that no label reached takes the shares of the classes in training."""
+def _normalised(distributions: Array, problem: Problem) -> Array:
+    """Scale rows to sum 1; a row of zeros, which no label was propagated to, becomes the class prior."""
     sums = distributions.sum(axis=1, keepdims=True)
-    reached = np.isfinite(sums) & (sums > 0)
+    valid = np.isfinite(sums) & (sums > 0)
     prior = np.bincount(problem.codes[problem.training], minlength=problem.n_classes) / problem.training.sum()
-    return np.where(reached, distributions / np.where(reached, sums, 1), prior)
+    return np.where(valid, distributions / np.where(valid, sums, 1), prior)

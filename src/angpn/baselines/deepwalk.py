@@ -1,4 +1,4 @@
-"""DeepWalk: random walks as sentences."""
+"""DeepWalk: skip-gram embedding of random walks."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import scipy.sparse
 from numba import njit
 
 from angpn.baselines.base import GraphBaseline, Problem, parameters, require_extra
-from angpn.baselines.embedding import cached
+from angpn.baselines.embedding_cache import cached_embedding
 from angpn.baselines.graph import connected
 from angpn.baselines.reference import logistic_distributions
 from angpn.utils.typing import Array
@@ -19,8 +19,15 @@ class DeepWalk(GraphBaseline):
     """Perozzi, Al-Rfou, Skiena (2014), *DeepWalk: online learning of social representations*.
 
     Uniform random walks from every row, skip-gram with hierarchical softmax on them by gensim, then logistic regression
-    on the embedding. The defaults are the paper's. The embedding does not depend on the labels: it is kept for the next
-    fit on the same graph, and in ``cache_folder`` for the next process.
+    on the embedding. The defaults are the paper's. The embedding does not depend on the labels: it is cached for the
+    next fit on the same graph, and in ``cache_folder`` for other processes.
+
+    Args:
+        n_walks: Number of walks from each row.
+        walk_length: Number of rows of a walk.
+        window: Size of the skip-gram window.
+        n_components: Width of the embedding.
+        cache_folder: Folder of cached embeddings, or None.
     """
 
     n_walks: int = 80
@@ -34,12 +41,12 @@ class DeepWalk(GraphBaseline):
         parts = {
             "method": "DeepWalk",
             "graph": problem.graph,
-            "setting": (self.n_walks, self.walk_length, self.window, self.n_components),
-            # A seed for the embedding, not for the split: with random_state an int it is the same for all splits.
+            "parameters": (self.n_walks, self.walk_length, self.window, self.n_components),
+            # Of the embedding, not of the split: with random_state an int it is the same for all splits.
             "seed": problem.seed,
         }
-        found = cached(parts, self.cache_folder, lambda: self._embedding(problem))
-        self.embedding_, self.spared_seconds_ = found.vectors, found.spared
+        embedding = cached_embedding(parts, self.cache_folder, lambda: self._embedding(problem))
+        self.embedding_, self.cached_seconds_ = embedding.vectors, embedding.cached_seconds
         return logistic_distributions(self.embedding_, problem)
 
     def _embedding(self, problem: Problem) -> Array:  # (n, n_components)
@@ -55,14 +62,14 @@ class DeepWalk(GraphBaseline):
             sample=0,
             epochs=1,
             seed=problem.seed % 2**31,
-            workers=1,  # several would make the result depend on their race
+            workers=1,  # with several the result would depend on their timing
         )
         order = [model.wv.key_to_index[str(row)] for row in range(len(problem.codes))]
         return model.wv.vectors[order]
 
 
 class _Walks:
-    """All walks, a round from every row at a time, as gensim reads them (twice: to count and to learn)."""
+    """Iterable of all walks, which gensim reads twice: for the vocabulary and for training."""
 
     def __init__(self, graph: scipy.sparse.csr_array, n_walks: int, walk_length: int, seed: int) -> None:
         self._graph = connected(graph)
@@ -81,7 +88,7 @@ class _Walks:
 def random_walks(
     graph: scipy.sparse.csr_array, starts: Array, length: int, seed: int
 ) -> Array:  # (len(starts), length)
-    """Uniform random walks, one from each start."""
+    """Return uniform random walks, one from each start."""
     walks = np.empty((len(starts), length), np.int64)
     walks[:, 0] = starts
     _walk(graph.indptr.astype(np.int64), graph.indices.astype(np.int64), np.uint64(seed), walks)
@@ -92,7 +99,7 @@ def random_walks(
 def _walk(starts, columns, seed, walks):  # type: ignore[no-untyped-def]
     state = seed
     for row in range(walks.shape[0]):
-        here = walks[row, 0]
+        current = walks[row, 0]
         for step in range(1, walks.shape[1]):
             # splitmix64 (Steele, Lea, Flood 2014)
             state += np.uint64(0x9E3779B97F4A7C15)
@@ -100,6 +107,6 @@ def _walk(starts, columns, seed, walks):  # type: ignore[no-untyped-def]
             bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             bits = bits ^ (bits >> np.uint64(31))
-            degree = np.uint64(starts[here + 1] - starts[here])
-            here = columns[starts[here] + np.int64(bits % degree)]
-            walks[row, step] = here
+            degree = np.uint64(starts[current + 1] - starts[current])
+            current = columns[starts[current] + np.int64(bits % degree)]
+            walks[row, step] = current

@@ -1,4 +1,4 @@
-"""Deep Graph Infomax: an embedding by contrast with a shuffled graph."""
+"""Deep Graph Infomax: an embedding by contrast with shuffled rows."""
 
 import math
 import os
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from angpn.baselines.base import GraphBaseline, Problem, parameters, require_extra
-from angpn.baselines.embedding import cached
+from angpn.baselines.embedding_cache import cached_embedding
 from angpn.baselines.neural import RowsLinear, adjacency, as_torch, for_torch_geometric
 from angpn.baselines.reference import logistic_distributions
 from angpn.utils.typing import Array
@@ -18,8 +18,15 @@ class DeepGraphInfomax(GraphBaseline):
     """Velickovic et al. (2019), *Deep graph infomax*, on torch_geometric's DeepGraphInfomax and GCNConv.
 
     One layer of 512 channels with PReLU, Adam 0.001, patience 20 on its own loss, then logistic regression on the
-    embedding, as the authors have it. The embedding does not depend on the labels: it is kept for the next fit on the
-    same rows, and in ``cache_folder`` for the next process.
+    embedding, as published. The embedding does not depend on the labels: it is cached for the next fit on the same
+    rows, and in ``cache_folder`` for other processes.
+
+    Args:
+        hidden_channels: Width of the embedding.
+        learning_rate: Learning rate of Adam.
+        max_iter: Maximal number of epochs.
+        n_iter_no_change: Patience in epochs.
+        cache_folder: Folder of cached embeddings, or None.
     """
 
     hidden_channels: int = 512
@@ -34,11 +41,11 @@ class DeepGraphInfomax(GraphBaseline):
             "method": "DGI",
             "graph": problem.graph,
             "features": problem.features,
-            "setting": (self.hidden_channels, self.learning_rate, self.max_iter, self.n_iter_no_change),
+            "parameters": (self.hidden_channels, self.learning_rate, self.max_iter, self.n_iter_no_change),
             "seed": problem.seed,
         }
-        found = cached(parts, self.cache_folder, lambda: self._embedding(problem))
-        self.embedding_, self.spared_seconds_ = found.vectors, found.spared
+        embedding = cached_embedding(parts, self.cache_folder, lambda: self._embedding(problem))
+        self.embedding_, self.cached_seconds_ = embedding.vectors, embedding.cached_seconds
         return logistic_distributions(self.embedding_, problem)
 
     def _embedding(self, problem: Problem) -> Array:  # (n, hidden_channels)

@@ -11,7 +11,14 @@ class GAT(GraphNetwork):
     """Velickovic et al. (2018), *Graph attention networks*, on GATConv.
 
     8 heads of 8 channels, then one head; dropout 0.6 on inputs and attention, ELU, L2 5e-4, Adam 0.005, patience 100,
-    as the authors have it.
+    as published.
+
+    Args:
+        hidden_channels: Channels of a head of the first layer.
+        heads: Number of heads of the first layer.
+        dropout: Dropout rate of inputs and attention.
+        learning_rate: Learning rate of Adam.
+        weight_decay: Weight decay.
     """
 
     hidden_channels: int = 8

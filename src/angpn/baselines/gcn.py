@@ -13,8 +13,15 @@ from angpn.baselines.neural import GraphNetwork, RowsLinear, dropped
 class GCN(GraphNetwork):
     """Kipf, Welling (2017), *Semi-supervised classification with graph convolutional networks*, on GCNConv.
 
-    Two layers, 16 hidden channels, dropout 0.5 before each, L2 5e-4 on the first, Adam 0.01, as the authors have it;
-    early stopping waits longer than their 10 epochs.
+    Two layers, 16 hidden channels, dropout 0.5 before each, L2 5e-4 on the first, Adam 0.01, as published; the patience
+    is 100 epochs instead of 10.
+
+    Args:
+        hidden_channels: Width of the hidden layers.
+        num_layers: Number of layers, the last of which is the classifier.
+        dropout: Dropout rate before each layer.
+        learning_rate: Learning rate of Adam.
+        weight_decay: Weight decay of the first layer.
     """
 
     hidden_channels: int = 16

@@ -1,4 +1,4 @@
-"""Manifold regularisation. No maintained library has it, so it is written here."""
+"""Manifold regularisation; implemented here, since no maintained library has it."""
 
 from typing import Any, Literal, get_args
 
@@ -8,7 +8,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from angpn.baselines.base import GraphBaseline, Inductive, Problem, parameters, softmax
+from angpn.baselines.base import GraphBaseline, InductiveMixin, Problem, parameters, softmax
 from angpn.neighbors.exact import nearest_candidates
 from angpn.utils.checks import check_choice
 from angpn.utils.typing import Array
@@ -17,7 +17,7 @@ Kernel = Literal["rbf", "linear"]
 
 
 @parameters
-class ManifoldRegularization(Inductive, GraphBaseline):
+class ManifoldRegularization(InductiveMixin, GraphBaseline):
     r"""Belkin, Niyogi, Sindhwani (2006), *Manifold regularization*: Laplacian regularised least squares, one-vs-rest.
 
     .. math:: \min_f \tfrac1l \sum_{i \le l} (y_i - f(x_i))^2 + \gamma_A \|f\|_K^2
@@ -28,11 +28,14 @@ class ManifoldRegularization(Inductive, GraphBaseline):
     shared graph.
 
     Args:
-        ambient: gamma_A l; the paper's experiments on digits have 0.005.
-        intrinsic: gamma_I l / (l + u)^2; there 0.045.
+        ambient: gamma_A l; 0.005 in the paper's experiments on digits.
+        intrinsic: gamma_I l / (l + u)^2; 0.045 there.
         kernel: "rbf" or "linear".
-        gamma: of the RBF kernel, exp(-gamma d^2); None takes 1 / (2 s^2) with s the mean distance to the k-th
-            neighbour.
+        gamma: Of the RBF kernel, exp(-gamma d^2); None is 1 / (2 s^2) with s the mean distance to the k-th neighbour.
+
+    Attributes:
+        coefficients_: The coefficients a, (n, c).
+        gamma_: The gamma that was used.
     """
 
     ambient: float = 0.005
@@ -63,7 +66,7 @@ class ManifoldRegularization(Inductive, GraphBaseline):
 
 
 def one_vs_rest(problem: Problem) -> Array:  # (n, c)
-    """1 where a row is of the class, -1 where it is of another, 0 where it is not trained on."""
+    """Return 1 for training rows of the class, -1 for other training rows, 0 for all others."""
     targets = np.zeros((len(problem.codes), problem.n_classes))
     targets[problem.training] = -1
     targets[problem.training, problem.codes[problem.training]] = 1

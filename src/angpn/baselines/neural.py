@@ -1,4 +1,4 @@
-"""Full-batch training of a graph network, as GCN, GAT, GraphSAGE and APPNP have it in common."""
+"""Full-batch training of a graph network: the base of GCN, GAT, GraphSAGE and APPNP."""
 
 import math
 import warnings
@@ -20,13 +20,22 @@ EPOCHS_WITHOUT_VALIDATION = 200
 
 @parameters
 class GraphNetwork(GraphBaseline):
-    """A network of torch_geometric's modules, trained by Adam with early stopping on the validation labels.
+    """Base class of networks on torch_geometric, trained by Adam with early stopping on the validation labels.
 
-    As the authors of GAT and APPNP have it, training goes on while the loss or the accuracy on them improves, and the
-    weights with the highest accuracy are kept, of equals those with the lowest loss.
+    As in the published code of GAT and APPNP, training continues while the validation loss or accuracy improves, and
+    the weights with the highest accuracy are kept, among equal ones those with the lowest loss.
 
-    A subclass has ``_module``, which makes the network: features and edges in, logits out. If the network has
-    ``decayed``, a list of its weights, weight decay is for those alone.
+    A subclass implements ``_module``, which returns a network from features and edges to logits. If the network has
+    ``decayed``, a list of its weights, weight decay applies to those alone.
+
+    Args:
+        learning_rate: Learning rate of Adam.
+        weight_decay: Weight decay.
+        max_iter: Maximal number of epochs.
+        n_iter_no_change: Patience in epochs.
+
+    Attributes:
+        n_iter_: The number of epochs that ran.
     """
 
     learning_rate: float = 0.01
@@ -84,9 +93,9 @@ class GraphNetwork(GraphBaseline):
 
 @contextmanager
 def for_torch_geometric(n_rows: int, seed: int) -> Iterator[None]:
-    """Seeded, for torch_geometric draws from the global generator; all is put back after.
+    """Seed and restore torch's global generator, which torch_geometric draws from, and limit threads.
 
-    It also makes sparse tensors without saying whether torch shall check them, at which torch warns: it need not.
+    torch_geometric creates sparse tensors without ``check_invariants``, at which torch warns; checks are turned off.
     """
     with (
         torch.random.fork_rng(devices=[]),
@@ -107,7 +116,7 @@ def _groups(module: Any, weight_decay: float) -> list[dict[str, Any]]:
 
 
 def as_torch(features: Any) -> Tensor:
-    """Rows as float32, dense or sparse as they were."""
+    """Return rows as a float32 tensor, dense or sparse as they are."""
     if not scipy.sparse.issparse(features):
         return torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
     coo = features.tocoo()
@@ -117,7 +126,7 @@ def as_torch(features: Any) -> Tensor:
 
 
 def adjacency(graph: scipy.sparse.csr_array) -> Tensor:  # (n, n) sparse
-    """A symmetric graph as torch_geometric reads it fastest: as a matrix it multiplies by, not as a list of edges.
+    """Return a symmetric graph as a sparse matrix, which torch_geometric multiplies by faster than by a list of edges.
 
     Measured at 5,000 rows on one thread, an epoch with validation: GraphSAGE 116 ms by edges and 30 by the matrix,
     APPNP 65 and 33, GAT 109 and 90.
@@ -125,25 +134,25 @@ def adjacency(graph: scipy.sparse.csr_array) -> Tensor:  # (n, n) sparse
     starts, columns = (torch.from_numpy(part.astype(np.int64)) for part in (graph.indptr, graph.indices))
     values = torch.from_numpy(graph.data.astype(np.float32))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # no concern of the user's
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")  # not relevant to users
         return torch.sparse_csr_tensor(starts, columns, values, graph.shape, check_invariants=False)
 
 
 def dropped(features: Tensor, rate: float, training: bool) -> Tensor:
-    """Dropout on dense rows, or on what sparse ones hold."""
+    """Apply dropout to dense rows, or to the stored values of sparse ones."""
     if not features.is_sparse:
-        return features * _kept(features, rate) if training else features
+        return features * _dropout_factors(features, rate) if training else features
     values = features.values()
-    values = values * _kept(values, rate) if training else values
+    values = values * _dropout_factors(values, rate) if training else values
     shape = tuple(features.shape)
     return torch.sparse_coo_tensor(features.indices(), values, shape, is_coalesced=True, check_invariants=False)
 
 
-def _kept(like: Tensor, rate: float) -> Tensor:
-    """0 where dropout leaves a number out, else what makes up for those.
+def _dropout_factors(like: Tensor, rate: float) -> Tensor:
+    """Return dropout factors: 0 for dropped values, else 1 / (1 - rate).
 
-    Four numbers share a draw of 64 bits: torch's own dropout draws for each, which is most of an epoch of a GCN on wide
-    rows (100 ms for 5,000 x 1280; this takes a third).
+    Four values share a draw of 64 bits. torch's own dropout draws for each value, which takes most of an epoch of a GCN
+    on wide rows (100 ms for 5,000 x 1280; this takes a third).
     """
     draws = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     kept = draws.view(torch.int16)[: like.numel()] >= round(rate * 2**16) - 2**15
@@ -151,7 +160,7 @@ def _kept(like: Tensor, rate: float) -> Tensor:
 
 
 class RowsLinear(nn.Module):
-    """A linear map of rows that may be sparse. Glorot's initialisation, no bias: what the layers it serves have."""
+    """Linear layer for dense or sparse rows, without bias and with Glorot's initialisation as in torch_geometric."""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -159,9 +168,9 @@ class RowsLinear(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw fresh weights."""
+        """Draw new weights."""
         nn.init.xavier_uniform_(self.weight)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """rows W."""
+        """Return rows times weight."""
         return rows @ self.weight

@@ -18,39 +18,47 @@ class PoissonLearning(GraphBaseline):
 
     .. math:: L u_i = \sum_{j \in \text{labelled}} (y_j - \bar y) \, \delta_{ij}, \qquad \sum_i d_i u_i = 0
 
-    with L = D - W of the shared graph, solved by conjugate gradients. Each component of the graph is a problem of its
-    own, with its own labels and their mean. A row's class is that of the largest u.
+    with L = D - W of the shared graph, solved by conjugate gradients. Each connected component is solved separately,
+    with its own labels and their mean. The class of a row is that of the largest u.
+
+    Args:
+        tol: Relative tolerance of conjugate gradients.
+
+    Attributes:
+        potential_: The solution u, (n, c).
     """
 
     tol: float = 1e-8
 
     def _distributions(self, problem: Problem) -> Array:
-        _, part = scipy.sparse.csgraph.connected_components(problem.graph, directed=False)
-        labels = np.zeros((len(part), problem.n_classes))
+        _, component = scipy.sparse.csgraph.connected_components(problem.graph, directed=False)
+        n = len(component)
+        labels = np.zeros((n, problem.n_classes))
         labels[problem.training] = np.eye(problem.n_classes)[problem.codes[problem.training]]
-        members = scipy.sparse.csr_array((np.ones(len(part)), (part, np.arange(len(part)))))  # (parts, n)
-        counts = members @ labels  # of each class in each component
+        indicator = scipy.sparse.csr_array((np.ones(n), (component, np.arange(n))))  # (components, n)
+        counts = indicator @ labels  # of each class in each component
         totals = counts.sum(axis=1, keepdims=True)
-        sources = np.where(problem.training[:, None], labels - (counts / np.maximum(totals, 1))[part], 0)
-        self.potential_ = _solved(problem.graph, members, sources, self.tol)
-        spread = np.abs(self.potential_).max()
-        scores = softmax(self.potential_ / (spread if spread > 0 else 1))
-        # A class that no label brings into a component cannot be told from it; where there is none, nothing is known.
-        return scores * (counts > 0)[part]
+        sources = np.where(problem.training[:, None], labels - (counts / np.maximum(totals, 1))[component], 0)
+        self.potential_ = _solve(problem.graph, indicator, sources, self.tol)
+        largest = np.abs(self.potential_).max()
+        scores = softmax(self.potential_ / (largest if largest > 0 else 1))
+        # A class without a label in a component has probability 0 there; with no label at all, the row is zero and the
+        # class prior takes its place.
+        return scores * (counts > 0)[component]
 
 
-def _solved(
-    graph: scipy.sparse.csr_array, members: scipy.sparse.csr_array, sources: Array, tol: float
+def _solve(
+    graph: scipy.sparse.csr_array, indicator: scipy.sparse.csr_array, sources: Array, tol: float
 ) -> Array:  # (n, c)
-    """u of the equation above, of mean zero in each component."""
+    """Return u of the equation above, with weighted mean zero in each component."""
     degree = np.asarray(graph.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(np.where(degree > 0, degree, 1))
-    # D^-1/2 L D^-1/2: the same equation, better to solve.
+    # D^-1/2 L D^-1/2: the same equation, better conditioned.
     laplacian = scipy.sparse.csgraph.laplacian(graph, normed=True)
     potential = np.empty_like(sources)
     for column in range(sources.shape[1]):
         solution, _ = scipy.sparse.linalg.cg(laplacian, scale * sources[:, column], rtol=tol, maxiter=10 * len(degree))
         potential[:, column] = scale * solution
-    weights = members.multiply(np.where(degree > 0, degree, 1)[None, :])
+    weights = indicator.multiply(np.where(degree > 0, degree, 1)[None, :])
     means = (weights @ potential) / np.asarray(weights.sum(axis=1)).ravel()[:, None]
-    return potential - members.T @ means
+    return potential - indicator.T @ means

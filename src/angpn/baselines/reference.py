@@ -1,5 +1,6 @@
-"""What a practitioner would try first, by scikit-learn; the few settings are chosen on the validation labels."""
+"""Common methods of scikit-learn, with a few hyper-parameters selected on the validation labels."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,106 +9,145 @@ import sklearn.neighbors
 import sklearn.semi_supervised
 import sklearn.svm
 
-from angpn.baselines.base import Baseline, Inductive, Problem, all_columns, choose, parameters, softmax
+from angpn.baselines.base import (
+    Baseline,
+    InductiveMixin,
+    Problem,
+    expand_classes,
+    parameters,
+    select_hyperparameters,
+    softmax,
+)
 from angpn.utils.typing import Array
 
 
 @parameters
-class _Supervised(Inductive, Baseline):
-    """A supervised classifier of scikit-learn on the training rows."""
+class _Supervised(InductiveMixin, Baseline):
+    """Base class of scikit-learn's classifiers, fitted on the training rows.
 
-    def _settings(self, problem: Problem) -> Any:
+    A subclass implements ``_candidates``, which returns hyper-parameters to select from, and ``_classifier``.
+
+    Attributes:
+        best_params_: The selected hyper-parameters.
+        model_: The fitted classifier of scikit-learn.
+    """
+
+    def _candidates(self, problem: Problem) -> Sequence[dict[str, Any]]:
         raise NotImplementedError
 
-    def _fitted(self, setting: Any, problem: Problem) -> Any:
+    def _classifier(self, hyperparameters: dict[str, Any]) -> Any:
         raise NotImplementedError
+
+    def _fit_classifier(self, classifier: Any, problem: Problem) -> Any:
+        return classifier.fit(problem.features[problem.training], problem.codes[problem.training])
 
     def _distributions(self, problem: Problem) -> Array:
-        models = {}
+        candidates = self._candidates(problem)
+        models: dict[int, Any] = {}
 
-        def distributions(setting: Any) -> Array:
-            models[setting] = self._fitted(setting, problem)
-            self.model_ = models[setting]
+        def distributions(number: int) -> Array:
+            self.model_ = models[number] = self._fit_classifier(self._classifier(candidates[number]), problem)
             return self._probabilities(problem.features)
 
-        self.setting_, found = choose(problem, self._settings(problem), distributions)
-        self.model_ = models[self.setting_]
-        return found
+        best, probabilities = select_hyperparameters(problem, range(len(candidates)), distributions)
+        self.best_params_, self.model_ = candidates[best], models[best]
+        return probabilities
 
     def _probabilities(self, rows: Any) -> Array:
         if hasattr(self.model_, "predict_proba"):
-            found = self.model_.predict_proba(rows)
+            probabilities = self.model_.predict_proba(rows)
         else:
-            found = softmax(self.model_.decision_function(rows))
-        return all_columns(found, self.model_.classes_, len(self.classes_))
+            probabilities = softmax(self.model_.decision_function(rows))
+        return expand_classes(probabilities, self.model_.classes_, len(self.classes_))
 
 
 @parameters
 class LogisticRegression(_Supervised):
-    """Logistic regression on the labelled rows alone."""
+    """Logistic regression on the labelled rows alone.
+
+    Args:
+        Cs: Candidates of the inverse regularisation strength C.
+    """
 
     Cs: tuple[float, ...] = (10.0, 1.0, 100.0, 1000.0)
 
-    def _settings(self, problem: Problem) -> Any:
-        return self.Cs
+    def _candidates(self, problem: Problem) -> Sequence[dict[str, Any]]:
+        return [{"C": C} for C in self.Cs]
 
-    def _fitted(self, setting: float, problem: Problem) -> Any:
-        model = sklearn.linear_model.LogisticRegression(C=setting, max_iter=2000)
-        return model.fit(problem.features[problem.training], problem.codes[problem.training])
+    def _classifier(self, hyperparameters: dict[str, Any]) -> Any:
+        return sklearn.linear_model.LogisticRegression(max_iter=2000, **hyperparameters)
 
 
 @parameters
 class SVM(_Supervised):
-    """An RBF support vector machine on the labelled rows alone; its scores pass through a softmax."""
+    """An RBF support vector machine on the labelled rows alone; its probabilities are a softmax of its scores.
+
+    Args:
+        Cs: Candidates of the inverse regularisation strength C.
+        gammas: Candidates of the kernel coefficient gamma.
+    """
 
     Cs: tuple[float, ...] = (10.0, 1.0, 100.0)
     gammas: tuple[float | str, ...] = ("scale", 0.5, 2.0)
 
-    def _settings(self, problem: Problem) -> Any:
-        return [(C, gamma) for C in self.Cs for gamma in self.gammas]
+    def _candidates(self, problem: Problem) -> Sequence[dict[str, Any]]:
+        return [{"C": C, "gamma": gamma} for C in self.Cs for gamma in self.gammas]
 
-    def _fitted(self, setting: tuple[float, Any], problem: Problem) -> Any:
-        model = sklearn.svm.SVC(C=setting[0], gamma=setting[1], decision_function_shape="ovr", break_ties=True)
-        return model.fit(problem.features[problem.training], problem.codes[problem.training])
+    def _classifier(self, hyperparameters: dict[str, Any]) -> Any:
+        return sklearn.svm.SVC(decision_function_shape="ovr", break_ties=True, **hyperparameters)
 
 
 @parameters
 class KNN(_Supervised):
-    """The nearest labelled rows vote by their distance."""
+    """Vote of the nearest labelled rows, weighted by inverse distance.
+
+    Args:
+        counts: Candidates of the number of neighbours; numbers above that of the training rows are lowered to it.
+    """
 
     counts: tuple[int, ...] = (5, 1, 3, 10, 20)
 
-    def _settings(self, problem: Problem) -> Any:
-        return list(dict.fromkeys(min(count, int(problem.training.sum())) for count in self.counts))
+    def _candidates(self, problem: Problem) -> Sequence[dict[str, Any]]:
+        counts = dict.fromkeys(min(count, int(problem.training.sum())) for count in self.counts)
+        return [{"n_neighbors": count} for count in counts]
 
-    def _fitted(self, setting: int, problem: Problem) -> Any:
+    def _classifier(self, hyperparameters: dict[str, Any]) -> Any:
         # By angle: in Euclidean distance an empty row would be nearer to all others than they are to each other.
-        model = sklearn.neighbors.KNeighborsClassifier(setting, weights="distance", metric="cosine")
-        return model.fit(problem.features[problem.training], problem.codes[problem.training])
+        return sklearn.neighbors.KNeighborsClassifier(weights="distance", metric="cosine", **hyperparameters)
 
 
 @parameters
 class SelfTraining(_Supervised):
-    """Yarowsky (1995): logistic regression that adds its own confident labels to the given ones and fits again."""
+    """Yarowsky (1995): logistic regression, fitted again with its confident predictions as pseudo-labels.
+
+    Args:
+        Cs: Candidates of the inverse regularisation strength C.
+        thresholds: Candidates of the probability from which on a prediction becomes a pseudo-label.
+    """
 
     Cs: tuple[float, ...] = (100.0, 1000.0, 10.0)
     thresholds: tuple[float, ...] = (0.9, 0.75)
 
-    def _settings(self, problem: Problem) -> Any:
-        return [(C, threshold) for C in self.Cs for threshold in self.thresholds]
+    def _candidates(self, problem: Problem) -> Sequence[dict[str, Any]]:
+        return [{"C": C, "threshold": threshold} for C in self.Cs for threshold in self.thresholds]
 
-    def _fitted(self, setting: tuple[float, float], problem: Problem) -> Any:
-        inner = sklearn.linear_model.LogisticRegression(C=setting[0], max_iter=2000)
-        model = sklearn.semi_supervised.SelfTrainingClassifier(inner, threshold=setting[1])
-        return model.fit(problem.features, problem.training_codes)
+    def _classifier(self, hyperparameters: dict[str, Any]) -> Any:
+        logistic = sklearn.linear_model.LogisticRegression(C=hyperparameters["C"], max_iter=2000)
+        return sklearn.semi_supervised.SelfTrainingClassifier(logistic, threshold=hyperparameters["threshold"])
+
+    def _fit_classifier(self, classifier: Any, problem: Problem) -> Any:
+        return classifier.fit(problem.features, problem.training_codes)
 
 
-def logistic_distributions(embedding: Array, problem: Problem) -> Array:  # (n, c)
-    """Logistic regression on an embedding of the rows, C chosen on the validation labels."""
+def logistic_distributions(
+    embedding: Array,  # (n, d)
+    problem: Problem,
+) -> Array:  # (n, c)
+    """Return the probabilities of logistic regression on an embedding, with C selected on the validation labels."""
 
     def distributions(C: float) -> Array:
         model = sklearn.linear_model.LogisticRegression(C=C, max_iter=2000)
         model.fit(embedding[problem.training], problem.codes[problem.training])
-        return all_columns(model.predict_proba(embedding), model.classes_, problem.n_classes)
+        return expand_classes(model.predict_proba(embedding), model.classes_, problem.n_classes)
 
-    return choose(problem, (1.0, 0.01, 0.1, 10.0, 100.0), distributions)[1].astype(np.float64)
+    return select_hyperparameters(problem, (1.0, 0.01, 0.1, 10.0, 100.0), distributions)[1].astype(np.float64)

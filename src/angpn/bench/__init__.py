@@ -1,1 +1,1 @@
-"""What ``angpn bench`` measures: an epoch, a whole fit of every method, and very many rows."""
+"""Measurements of ``angpn bench``: an epoch, a fit of every method, and a fit of a million rows."""

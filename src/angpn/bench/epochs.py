@@ -1,9 +1,9 @@
-"""Speed and memory of an epoch, beside torch_geometric's networks and Algorithm 1 written out in dense torch.
+"""Duration and memory of an epoch, beside torch_geometric's networks and Algorithm 1 in dense torch.
 
-Each method has processes of its own, so that none inherits another's caches or its allocator's habits. It has several
-where they are cheap, since the same code differs from process to process with the layout of the heap (a GCN at 5,000
-rows took 14 to 29 ms an epoch in five of them). The processes take turns, a few epochs each, so that a noisy machine is
-noisy for all. Medians are compared as ratios.
+Each method runs in processes of its own, so that methods do not share caches and allocators. Fast methods run in
+several, since the same code differs from process to process with the layout of the heap (a GCN at 5,000 rows took 14 to
+29 ms an epoch in five of them). The processes take turns, a few epochs each, so that noise of the machine affects all.
+Medians are compared as ratios.
 """
 
 import json
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from angpn.anfp.graph import resolve_gamma
+from angpn.anfp.neighbor_graph import resolve_gamma
 from angpn.neighbors.exact import nearest_candidates
 from angpn.neighbors.locality import in_local_order
 from angpn.neighbors.neighborhood import Neighborhood
@@ -29,8 +29,8 @@ from angpn.utils.memory import forget_peak, peak_bytes, resident_bytes
 N_FEATURES, N_CLASSES, HIDDEN, K, M, T = 256, 10, 50, 10, 40, 2
 ALPHA, BETA, LEARNING_RATE = 0.5, 0.3, 0.005
 SIZES = (1_000, 5_000, 20_000, 70_000)
-ROUNDS = {1_000: 8, 5_000: 6, 20_000: 7, 70_000: 5}
-REPLICAS = {1_000: 3, 5_000: 3}  # processes for each method; one elsewhere
+TURNS = {1_000: 8, 5_000: 6, 20_000: 7, 70_000: 5}
+REPLICAS = {1_000: 3, 5_000: 3}  # processes for each method; one at other sizes
 DENSE_LIMIT = 5_000
 PEERS = {
     "dense": "dense torch",
@@ -42,7 +42,7 @@ PEERS = {
 
 
 class Problem(NamedTuple):
-    """Rows in clusters, a tenth of them labelled, and the lists both kinds of graph are made from."""
+    """Rows in clusters, a tenth of them labelled, and their nearest candidates."""
 
     features: Tensor  # (n, 256) float32, unit rows
     labels: Tensor  # (n,)
@@ -51,13 +51,13 @@ class Problem(NamedTuple):
 
     @property
     def edge_index(self) -> Tensor:
-        """The directed k-NN graph as torch_geometric has it: from neighbour to row."""
+        """The directed k-NN graph in torch_geometric's format: edges from neighbour to row."""
         n = len(self.features)
         return torch.stack([self.neighborhood.indices[:, :K].flatten(), torch.arange(n).repeat_interleave(K)])
 
 
 def make_problem(n: int) -> Problem:
-    """Synthetic clusters, the same for the same n."""
+    """Return synthetic clusters, the same for the same n."""
     generator = torch.Generator().manual_seed(n)
     labels = torch.randint(N_CLASSES, (n,), generator=generator)
     centres = torch.randn(N_CLASSES, N_FEATURES, generator=generator)
@@ -68,7 +68,7 @@ def make_problem(n: int) -> Problem:
 
 
 def ours(problem: Problem) -> Callable[[], None]:
-    """An epoch of ANGPN as :func:`angpn.train` runs it."""
+    """Return a function that runs an epoch of ANGPN as :func:`angpn.train` does."""
     network = ANGPN(
         N_FEATURES, HIDDEN, N_CLASSES, n_neighbors=K, alpha=ALPHA, beta=BETA, num_steps=T, normalize_hidden=True
     )
@@ -83,7 +83,7 @@ def ours(problem: Problem) -> Callable[[], None]:
 
 
 def dense(problem: Problem) -> Callable[[], None]:
-    """An epoch of Algorithm 1 to the letter, n x n matrices and all."""
+    """Return a function that runs an epoch of Algorithm 1 as printed, with n x n matrices."""
     distances = problem.neighborhood.to_dense().distances  # the paper's D is full; only its size matters for the time
     distances = distances.masked_fill(torch.isinf(distances), 2.0)
     gamma = resolve_gamma(problem.neighborhood.distances, K, "auto")
@@ -105,7 +105,7 @@ def dense(problem: Problem) -> Callable[[], None]:
 
 
 def peer(name: str, problem: Problem) -> Callable[[], None]:
-    """An epoch of a torch_geometric network of the same shape."""
+    """Return a function that runs an epoch of a torch_geometric network of the same shape."""
     from torch_geometric.nn import GATConv, GCNConv, SAGEConv
 
     widths, layer = {
@@ -128,7 +128,7 @@ def peer(name: str, problem: Problem) -> Callable[[], None]:
 
 
 def _epoch(network: nn.Module, logits: Callable[[], Tensor], labels: Tensor) -> Callable[[], None]:
-    """Forward, backward and Adam, with the logits of the labelled rows."""
+    """Return a function that runs forward, backward and Adam, given the logits of the labelled rows."""
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE, fused=True)
 
     def epoch() -> None:
@@ -140,42 +140,42 @@ def _epoch(network: nn.Module, logits: Callable[[], Tensor], labels: Tensor) -> 
 
 
 def make_epoch(name: str, problem: Problem) -> Callable[[], None]:
-    """An epoch of the method of that name."""
+    """Return a function that runs an epoch of the named method."""
     if name == "ours":
         return ours(problem)
     return dense(problem) if name == "dense" else peer(name, problem)
 
 
 def methods_at(n: int) -> list[str]:
-    """What is measured at that size."""
+    """Return the names of the methods that are measured at n rows."""
     return ["ours", *(name for name in PEERS if name != "dense" or n <= DENSE_LIMIT)]
 
 
 class Worker:
-    """A process that holds one method on one problem and runs epochs when told to."""
+    """A process that runs epochs of one method on one problem on request."""
 
     def __init__(self, name: str, problem_file: Path) -> None:
         command = [sys.executable, "-m", "angpn.bench.epochs", name, str(problem_file)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(self, message: str) -> Any:
-        """Send a line, and read the JSON line that answers it."""
+        """Send a request line, and read the JSON line of the response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(message + "\n")
         self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
+        response = self._process.stdout.readline()
+        if not response:
             raise RuntimeError(f"a benchmark process ended with exit code {self._process.wait()}; its error is above")
-        return json.loads(answer)
+        return json.loads(response)
 
     def close(self) -> None:
-        """End the process."""
+        """Close the pipes and wait for the process."""
         self._process.communicate()
 
 
 def serve(name: str, problem_file: Path) -> None:
-    """What a worker's process does: answer "epochs N" with seconds, "peak" with bytes beyond data and libraries."""
+    """Respond to "epochs N" with seconds and to "peak" with bytes beyond data and libraries, in a worker process."""
     with np.load(problem_file) as file:
         arrays = {key: torch.from_numpy(file[key]) for key in file.files}
     neighborhood = Neighborhood(arrays["indices"], arrays["distances"])
@@ -199,7 +199,7 @@ def serve(name: str, problem_file: Path) -> None:
 
 
 def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Measurement":
-    """All methods at one size: seconds an epoch (medians over rounds in turn) and peak bytes."""
+    """Measure all methods at n rows: seconds an epoch (medians over turns) and peak bytes."""
     problem = make_problem(n)
     names = methods_at(n)
     with tempfile.TemporaryDirectory() as folder:
@@ -214,9 +214,9 @@ def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Me
                 workers.append((name, Worker(name, path)))
                 workers[-1][1].ask("epochs 3")  # to warm up
         seconds: dict[str, list[float]] = {name: [] for name in names}
-        for _ in range(ROUNDS.get(n, 5)):
+        for _ in range(TURNS.get(n, 5)):
             for name, worker in workers:
-                # The first epoch of a turn finds caches and threads cold, which no epoch of a real training does.
+                # The first epoch of a turn starts with cold caches and threads, unlike an epoch of a real training.
                 seconds[name] += worker.ask(f"epochs {2 if name == 'dense' else 5}")[1:]
         peaks = {name: int(worker.ask("peak")) for name, worker in workers}
         for _, worker in workers:
@@ -227,7 +227,7 @@ def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Me
 
 
 def gemm_rate() -> float:
-    """Floating-point operations a second of a large float32 matrix product."""
+    """Measure the floating-point operations a second of a large float32 matrix product."""
     a = torch.randn(2048, 2048)
     rates = []
     for _ in range(15):
@@ -238,7 +238,7 @@ def gemm_rate() -> float:
 
 
 def epoch_flops(n: int, support: float) -> float:
-    """Multiplications and additions that one epoch of ours cannot do without, given the mean size of a row of S."""
+    """Return the least number of multiplications and additions of an epoch, given the mean support of a row of S."""
     labelled = n // 10
     rows = (T - 1) * n + labelled  # of S, over all steps: the last is for labelled rows only
     first = 2 * (2 * n * N_FEATURES * HIDDEN)  # forward, and the gradient of the weights
@@ -249,16 +249,16 @@ def epoch_flops(n: int, support: float) -> float:
 
 
 class Measurement(NamedTuple):
-    """What was found at one size."""
+    """Measurements at one size."""
 
     n: int
     seconds: dict[str, float]
     peak_bytes: dict[str, int]
-    support: float  # mean size of a row of S
+    support: float  # mean number of non-zero entries of a row of S
 
 
 def summary(measurements: list[Measurement], rate: float) -> dict[str, Any]:
-    """The ratios, and how ours grows: what ``angpn bench --json`` prints."""
+    """Return ratios, growth and memory as ``angpn bench --json`` prints them."""
     ratios: dict[str, dict[str, float]] = {f"{name}_over_ours": {} for name in PEERS}
     for found in measurements:
         for name in found.seconds:

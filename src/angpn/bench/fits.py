@@ -1,4 +1,4 @@
-"""A whole fit of every method, neighbours included."""
+"""Duration and accuracy of a fit of every method, neighbours included."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from angpn.bench.epochs import make_problem
 def measure_methods(
     n: int, names: Sequence[str], on_method: Callable[[str], None] = lambda name: None
 ) -> Iterator[tuple[str, dict[str, float]]]:
-    """One whole fit of each method of :data:`angpn.baselines.METHODS`, neighbours included: seconds and accuracy."""
+    """Fit each method of :data:`angpn.baselines.METHODS` once, and yield its name, seconds and accuracy."""
     problem = make_problem(n)
     features, truth = problem.features.numpy(), problem.labels.numpy()
     generator = np.random.default_rng(0)

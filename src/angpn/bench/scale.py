@@ -1,4 +1,4 @@
-"""A million rows on one machine: the default fit with its neighbours, and how an epoch of a network grows with n."""
+"""A fit of a million rows on one machine, and the growth of the duration of a network's epoch with n."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,15 +17,15 @@ from angpn.utils.memory import peak_bytes
 from angpn.utils.typing import Array
 
 COLUMNS, CLASSES, CLUSTERS, LABELLED = 64, 10, 30, 0.01
-APART, DIRECTIONS, NOISE = 0.3, 8, 1.5  # of clusters; in how many each extends; what blurs it in all others
+APART, DIRECTIONS, NOISE = 0.3, 8, 1.5  # scale of the centres; directions of a cluster; noise in all columns
 HIDDEN, K, M = 50, 20, 80
 EPOCHS = 4
 
 
 def make_rows(n: int) -> tuple[Array, Array, Array]:
-    """Rows of ten classes; labels of one in a hundred, 100 at least; and the truth.
+    """Return rows of ten classes, labels for 1 % of them (at least 100), and the true labels.
 
-    Each class is three clusters that extend, and overlap, in a few directions each, as real data do, plus noise.
+    Each class is three overlapping clusters that extend in a few directions each, plus noise.
     """
     generator = np.random.default_rng(n)
     centres = np.float32(APART) * generator.standard_normal((CLUSTERS, COLUMNS), np.float32)
@@ -43,7 +43,7 @@ def make_rows(n: int) -> tuple[Array, Array, Array]:
 
 
 def measure_fit(n: int) -> dict[str, float]:
-    """The default, fitted: seconds, accuracy on hidden labels, and recall of the neighbours."""
+    """Measure a default fit: seconds, accuracy on unlabelled rows, and recall of the neighbours."""
     X, y, truth = make_rows(n)
     start = time.perf_counter()
     model = ANGPNClassifier(random_state=0).fit(X, y)
@@ -57,7 +57,7 @@ def measure_fit(n: int) -> dict[str, float]:
 
 
 def epoch_seconds(n: int) -> float:
-    """The median epoch of a network with two hidden layers."""
+    """Measure the median duration of an epoch of a network with two hidden layers."""
     X, y, _ = make_rows(n)
     if n <= EXACT_ROWS:
         neighborhood = nearest_candidates(X, M)
@@ -72,12 +72,12 @@ def epoch_seconds(n: int) -> float:
         start = time.perf_counter()
         next(epochs)
         seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds[1:]))  # the first finds everything cold
+    return float(np.median(seconds[1:]))  # the first includes compilation and cold caches
 
 
 def measure(sizes: Sequence[int], on_step: Callable[[str], None] = lambda what: None) -> dict[str, Any]:
-    """What ``angpn bench --scale --json`` prints: the fit at the largest size, and how epochs grow up to it."""
-    on_step(f"the default on {sizes[-1]:,} rows")
+    """Measure a fit at the largest size and epochs at all sizes, as ``angpn bench --scale --json`` prints them."""
+    on_step(f"default fit of {sizes[-1]:,} rows")
     found: dict[str, Any] = measure_fit(sizes[-1])
     seconds = {}
     for n in sizes:

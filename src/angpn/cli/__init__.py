@@ -1,4 +1,4 @@
-"""The ``angpn`` command. No logic here: it reads options, calls the library and shows what came back."""
+"""The ``angpn`` command: reads options, calls the library and prints the result, without logic of its own."""
 
 from typing import Annotated
 
@@ -23,7 +23,7 @@ app.add_typer(data_app, name="data")
 
 
 def main() -> None:
-    """Entry point of the command."""
+    """Run the command."""
     app()
 
 
@@ -36,7 +36,7 @@ def _version(show: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass

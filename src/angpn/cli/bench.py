@@ -1,4 +1,4 @@
-"""``angpn bench``: an epoch beside its peers, a fit of every method, or a million rows."""
+"""``angpn bench``: time an epoch beside other networks, a fit of every method, or a fit of a million rows."""
 
 import json
 from typing import Annotated
@@ -13,7 +13,7 @@ def bench(
     sizes: Annotated[
         str | None,
         typer.Option(
-            help="Numbers of rows to measure at, with commas: by default 1000,5000,20000,70000, "
+            help="Numbers of rows, comma-separated: by default 1000,5000,20000,70000, "
             "for --scale 10000,30000,100000,300000,1000000.",
             show_default=False,
         ),
@@ -33,7 +33,7 @@ def bench(
         _bench_scale(_row_counts(sizes or "10000,30000,100000,300000,1000000", least=2), as_json)
         return
     if importlib.util.find_spec("torch_geometric") is None:
-        raise typer.BadParameter("the peers need torch_geometric; install angpn[baselines]")
+        raise typer.BadParameter("the other networks need torch_geometric; install angpn[baselines]")
     if methods:
         _bench_methods(rows, as_json)
         return
@@ -66,21 +66,21 @@ def bench(
     console = Console()
     console.print(table)
     if found["growth_exponent"] is not None:
-        console.print(f"time grows as n^{found['growth_exponent']:.2f} from 5,000 rows on")
-    console.print(
-        f"{found['limit_fraction']:.0%} of the speed at which a large matrix product does the same arithmetic"
-    )
+        console.print(f"duration grows as n^{found['growth_exponent']:.2f} from 5,000 rows on")
+    console.print(f"{found['limit_fraction']:.0%} of the speed of a large matrix product with as many operations")
 
 
 def _row_counts(sizes: str, least: int = 1) -> list[int]:
     try:
         numbers = sorted({int(size) for size in sizes.split(",")})
     except ValueError:
-        raise typer.BadParameter(f"--sizes must be whole numbers with commas, got {sizes!r}") from None
+        raise typer.BadParameter(f"--sizes must be whole numbers separated by commas, got {sizes!r}") from None
     if numbers[0] < 100:
         raise typer.BadParameter(f"--sizes must be at least 100, got {numbers[0]}")
     if len(numbers) < least:
-        raise typer.BadParameter(f"--sizes must be at least {least} numbers, to see how time grows, got {sizes!r}")
+        raise typer.BadParameter(
+            f"--sizes must be at least {least} numbers, to measure how duration grows, got {sizes!r}"
+        )
     return numbers
 
 
@@ -92,7 +92,7 @@ def _bench_scale(sizes: list[int], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(found))
         return
-    table = Table(title=f"{found['rows']:,} rows of 64 features, 1 % labelled, default settings")
+    table = Table(title=f"{found['rows']:,} rows of 64 features, 1 % labelled, default parameters")
     for column in ("", "measured"):
         table.add_column(column, justify="right" if column else "left")
     peak = "unknown" if found["peak_gb"] is None else f"{found['peak_gb']:.1f} GB"
@@ -100,7 +100,7 @@ def _bench_scale(sizes: list[int], as_json: bool) -> None:
         ("whole fit", f"{found['fit_seconds']:.0f} s"),
         ("of it neighbours", f"{found['neighbour_seconds']:.0f} s"),
         ("recall of neighbours", f"{found['recall']:.1%}"),
-        ("accuracy on hidden labels", f"{found['accuracy']:.1%}"),
+        ("accuracy on unlabelled rows", f"{found['accuracy']:.1%}"),
         ("peak memory", peak),
         ("an epoch of a network grows as", f"n^{found['growth_exponent']:.2f}"),
         *((f"  on {int(n):,} rows", f"{value:.3f} s") for n, value in found["epoch_seconds"].items()),

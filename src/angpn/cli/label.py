@@ -1,17 +1,25 @@
-"""``angpn label`` and ``angpn predict``: label the rest, and new rows."""
+"""``angpn label`` and ``angpn predict``: label the unlabelled rows of an input, and new rows."""
 
 import sys
 import tomllib
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from angpn.cli.shared import names, plain_errors, tell
+from angpn.cli.shared import plain_errors, print_result, split_names
+
+
+class Model(StrEnum):
+    """Values of ``--model``."""
+
+    auto = "auto"
+    network = "network"
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Take the options of a TOML file as defaults."""
+    """Use the options of a TOML file as defaults."""
     if path is None:
         return None
     try:
@@ -37,11 +45,14 @@ def label(
     label_column: Annotated[str | None, typer.Option(help="Column with the labels, empty where unlabelled.")] = None,
     text: Annotated[str | None, typer.Option(help="Column with texts to label by.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, with commas.")] = "",
-    categorical: Annotated[str, typer.Option(help="Columns to take as categories, with commas.")] = "",
-    impute: Annotated[bool, typer.Option("--impute", help="Fill missing values: the median, or a category.")] = False,
+    drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
+    categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
+    impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
-    holdout: Annotated[float, typer.Option(help="Share of the labels to hide, to measure accuracy on them.")] = 0.0,
+    model: Annotated[
+        Model, typer.Option(help="auto: an ensemble that selects its hyper-parameters; network: the paper's network.")
+    ] = Model.auto,
+    holdout: Annotated[float, typer.Option(help="Share of the labels to hold out, to measure accuracy on them.")] = 0.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for predictions, model and report.")] = Path(
         "angpn-out"
@@ -50,16 +61,25 @@ def label(
         bool | None,
         typer.Option(help="Under torchrun: distribute the rows among the processes, or let each do all for itself."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was understood of the input, and stop.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what was read from the input, and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
     config: Annotated[
         Path | None,
-        typer.Option(callback=_read_config, is_eager=True, help="TOML file with these options; those given here win."),
+        typer.Option(
+            callback=_read_config, is_eager=True, help="TOML file with these options; the command line overrides it."
+        ),
     ] = None,
 ) -> None:
-    """Label the rest: you labelled a few rows of a folder, table or array."""
-    from angpn.labelling import Settings, check_folder, encoder_of, run, understand, write_output
+    """Label the unlabelled rows of a folder, table or array from the few that are labelled."""
+    from angpn.labelling import (
+        LabellingOptions,
+        check_output_folder,
+        make_encoder,
+        read_task,
+        run_task,
+        write_output,
+    )
     from angpn.labelling.table_encoder import TableEncoder
     from angpn.neighbors.distributed import is_main_process, join_process_group
 
@@ -67,22 +87,23 @@ def label(
         silent = join_process_group(distributed) and not is_main_process()
     if silent:
         quiet, as_json = True, False  # the main process prints and writes for all
-    settings = Settings(
+    options = LabellingOptions(
         input=input,
         labels=labels,
         label_column=label_column,
         text=text,
         id_column=id_column,
-        drop=names(drop),
-        categorical=names(categorical),
+        drop=split_names(drop),
+        categorical=split_names(categorical),
         impute=impute,
         skip_bad=skip_bad,
         holdout=holdout,
         seed=seed,
+        model=model.value,
         distributed=distributed,
     )
     with plain_errors(quiet=quiet):
-        task = understand(settings)
+        task = read_task(options)
         about = {
             "input": str(input),
             "kind": task.rows.kind,
@@ -92,49 +113,55 @@ def label(
         }
         if dry_run:
             if task.rows.kind in ("table", "array"):
-                encoder = encoder_of(task)
+                encoder = make_encoder(task)
                 encoder.fit(task.rows.content)
                 about |= encoder.describe() if isinstance(encoder, TableEncoder) else {}
-            tell({**about, "dry_run": True}, _understood(about), as_json=as_json, quiet=quiet)
+            print_result({**about, "dry_run": True}, _task_summary(about), as_json=as_json, quiet=quiet)
             return
-        check_folder(output)
-        outcome = run(task, progress=not quiet and sys.stderr.isatty())
+        check_output_folder(output)
+        result = run_task(task, progress=not quiet and sys.stderr.isatty())
         if silent:
             return
-        files = write_output(outcome, output)
-    estimate = outcome.estimate
+        files = write_output(result, output)
+    estimate = result.estimate
     about |= {
-        "rows": len(outcome.labels),
-        "skipped": outcome.bad,
-        "predicted": int((~outcome.task.given).sum()),
+        "rows": len(result.labels),
+        "skipped": result.skipped,
+        "predicted": int((~result.task.given).sum()),
         "estimate": None if estimate is None else _estimate_facts(estimate),
-        "suspects": len(outcome.suspects),
-        "seconds": round(outcome.seconds, 1),
+        "suspects": len(result.suspects),
+        f"{result.unit}s": result.model.n_iter_,
+        "seconds": round(result.seconds, 1),
         "files": {name: str(path) for name, path in files.items()},
     }
-    tell(about, _labelled(about), as_json=as_json, quiet=quiet)
+    print_result(about, _result_summary(about), as_json=as_json, quiet=quiet)
 
 
-def _understood(about: dict[str, Any]) -> str:
+def _task_summary(about: dict[str, Any]) -> str:
     lines = [f"{about['input']}: {about['rows']:,} rows of {about['kind']}, {about['given']:,} of them labelled"]
     lines += [f"  {name}: {count}" for name, count in about["classes"].items()]
     lines += [f"{kind}: {', '.join(about[kind])}" for kind in ("numbers", "categories") if about.get(kind)]
     return "\n".join(lines)
 
 
-def _labelled(about: dict[str, Any]) -> str:
-    lines = [f"{about['predicted']:,} rows labelled from {about['given']:,} labels in {about['seconds']} s"]
+def _result_summary(about: dict[str, Any]) -> str:
+    unit = "epoch" if "epochs" in about else "round"
+    trained = f"{about[f'{unit}s']} {unit}{'' if about[f'{unit}s'] == 1 else 's'}"
+    lines = [f"{about['predicted']:,} rows labelled from {about['given']:,} labels in {about['seconds']} s, {trained}"]
     estimate = about["estimate"]
     if estimate is None:
-        lines.append("accuracy: not known, too few labels to hide any; label more rows")
+        lines.append("accuracy: unknown, too few labels to hold any out; label more rows")
     else:
+        measured = {
+            "held out": "measured on {} held-out labels",
+            "cross-validation": "estimated by cross-validation on {} labels",
+            "validation": "estimated on {} validation labels",
+        }[estimate["kind"]].format(estimate["rows"])
         lines.append(
-            f"accuracy: {estimate['accuracy']:.1%} ({estimate['low']:.1%} to {estimate['high']:.1%}), "
-            f"{'measured' if estimate['kind'] == 'held out' else 'an estimate'} on {estimate['rows']} "
-            f"{'hidden labels' if estimate['kind'] == 'held out' else 'labels that were held out in turn'}"
+            f"accuracy: {estimate['accuracy']:.1%} ({estimate['low']:.1%} to {estimate['high']:.1%}), {measured}"
         )
     if about["suspects"]:
-        lines.append(f"{about['suspects']} of the given labels look wrong: see the report")
+        lines.append(f"{about['suspects']} of the given labels are probably wrong: see the report")
     lines += [f"skipped {name}: {reason}" for name, reason in about["skipped"].items()]
     lines += [f"{name}: {path}" for name, path in about["files"].items()]
     return "\n".join(lines)
@@ -163,14 +190,14 @@ def predict(
     from angpn.utils.files import replacing
 
     with plain_errors(quiet=quiet):
-        lines, bad = predict_file(model, input, skip_bad=skip_bad, progress=not quiet and sys.stderr.isatty())
+        lines, skipped = predict_file(model, input, skip_bad=skip_bad, progress=not quiet and sys.stderr.isatty())
         if output == "-":
             sys.stdout.write(lines)
             sys.stdout.flush()
         else:
             with replacing(output) as temporary:
                 write_lines(lines, temporary)
-    for name, reason in bad.items() if not quiet else ():
+    for name, reason in skipped.items() if not quiet else ():
         typer.echo(f"skipped {name}: {reason}", err=True)
     if output != "-" and not quiet:
         typer.echo(f"{lines.count(chr(10)) - 1} rows: {output}", err=True)

@@ -1,4 +1,4 @@
-"""``angpn reproduce``: the paper's experiments."""
+"""``angpn reproduce``: run the paper's experiments and write the report."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,34 +7,37 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from angpn.cli.shared import chosen
+from angpn.cli.shared import select_names
 
 
 def reproduce(
     suite: Annotated[
         str,
         typer.Option(
-            help="Studies to run, with commas: grid, depth, neighbors, alpha, beta, steps, graphfree, few, tuned."
+            help="Studies to run, comma-separated: grid, depth, neighbors, alpha, beta, steps, graphfree, few, tuned."
         ),
     ] = "all",
     table: Annotated[int | None, typer.Option(help="Only the grid, and of it the paper's Table 1 or 2.")] = None,
-    datasets: Annotated[str, typer.Option(help="Data sets, with commas.")] = "all",
+    datasets: Annotated[str, typer.Option(help="Data sets, comma-separated.")] = "all",
     rates: Annotated[
-        str, typer.Option(help="Per cent of each class that is labelled (10, 20, 30), or labels where a study counts.")
+        str,
+        typer.Option(
+            help="Per cent of each class to label (10, 20, 30), or numbers of labels where a study has those."
+        ),
     ] = "all",
-    methods: Annotated[str, typer.Option(help="Methods of angpn.baselines, with commas.")] = "all",
+    methods: Annotated[str, typer.Option(help="Methods of angpn.baselines, comma-separated.")] = "all",
     seeds: Annotated[int | None, typer.Option(help="Number of random splits; the grid has 5.", min=1, max=10)] = None,
-    smoke: Annotated[bool, typer.Option("--smoke", help="A few small runs on bundled data: does it all work?")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="A few small runs on bundled data, as a check.")] = False,
     workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.", min=1)] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder of results and report; by default results.")
     ] = None,
 ) -> None:
-    """Run the paper's experiments and write the report. Stopped and started again, it goes on where it was."""
+    """Run the paper's experiments and write the report; an interrupted run resumes where it was."""
     from angpn.baselines import METHODS
     from angpn.datasets import SETS
     from angpn.experiments import SMOKE, STUDIES, ResultsFile, execute
-    from angpn.experiments.results import of_runs
+    from angpn.experiments.results import latest_records
     from angpn.experiments.runner import results_path
     from angpn.experiments.studies import TABLE_1, TABLE_2
 
@@ -42,14 +45,16 @@ def reproduce(
     tables = {None: None, 1: TABLE_1, 2: TABLE_2}
     if table not in tables:
         raise typer.BadParameter(f"--table must be 1 or 2, got {table}")
-    wanted_methods = set(chosen("--methods", methods, list(METHODS)))
+    wanted_methods = set(select_names("--methods", methods, list(METHODS)))
     if tables[table] is not None:
         wanted_methods &= set(tables[table] or ())
         suite = "grid"
-    studies = [SMOKE] if smoke else [STUDIES[name] for name in chosen("--suite", suite, list(STUDIES))]
+    studies = [SMOKE] if smoke else [STUDIES[name] for name in select_names("--suite", suite, list(STUDIES))]
     known = [run for study in (studies if smoke else STUDIES.values()) for run in study.runs()]
-    wanted_sets = chosen("--datasets", datasets, list(dict.fromkeys(run.dataset for run in known)))
-    wanted_rates = [int(n) for n in chosen("--rates", rates, [str(n) for n in sorted({run.rate for run in known})])]
+    wanted_sets = select_names("--datasets", datasets, list(dict.fromkeys(run.dataset for run in known)))
+    wanted_rates = [
+        int(n) for n in select_names("--rates", rates, [str(n) for n in sorted({run.rate for run in known})])
+    ]
     runs = {
         study.name: study.runs(datasets=wanted_sets, rates=wanted_rates, n_splits=seeds, methods=wanted_methods)
         for study in studies
@@ -58,7 +63,7 @@ def reproduce(
         raise typer.BadParameter("no run is in all of these: the studies, data sets, rates and methods asked for")
     errors = Console(stderr=True)
     try:
-        # Here and not in each worker: a download is made once, and its error is plain.
+        # Here and not in each worker: a download happens once, and its error is printed.
         for name in dict.fromkeys(run.dataset for found in runs.values() for run in found):
             SETS[name].load()
         for study in studies:
@@ -73,15 +78,15 @@ def reproduce(
                 )
         everything = {"grid": SMOKE} if smoke else STUDIES
         records = {
-            name: of_runs(ResultsFile(results_path(output, name)).read(), study.runs())
+            name: latest_records(ResultsFile(results_path(output, name)).read(), study.runs())
             for name, study in everything.items()
         }
         from angpn.experiments.report import write_report
 
-        with errors.status("drawing"):
+        with errors.status("writing the report"):
             report = write_report(records, output)
     except KeyboardInterrupt:
-        errors.print("stopped; the same command goes on from here")
+        errors.print("stopped; the same command resumes here")
         raise typer.Exit(130) from None
     except (OSError, ValueError, ImportError) as error:
         typer.echo(f"error: {error}", err=True)
@@ -95,12 +100,12 @@ def reproduce(
         )
     typer.echo(f"report: {report}")
     if failures:
-        typer.echo(f"{len(failures)} runs failed; the same command tries them again", err=True)
+        typer.echo(f"{len(failures)} runs failed; the same command repeats them", err=True)
         raise typer.Exit(1)
 
 
 class _StudyBar:
-    """How far a study is, what came last, and how long it will take."""
+    """Progress bar of a study with the last result and the remaining time."""
 
     def __init__(self, name: str, console: Console) -> None:
         columns = TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -1,4 +1,4 @@
-"""What commands share: plain errors, lists with commas, and output as text or JSON."""
+"""Helpers of several commands: one-line errors, comma-separated lists, output as text or JSON."""
 
 import json
 import os
@@ -13,13 +13,13 @@ import typer
 
 @contextmanager
 def plain_errors(*, quiet: bool = False) -> Iterator[None]:
-    """What a user can mend, in one line; warnings as well."""
+    """Print expected errors and warnings as one line each, and exit with a code."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore" if quiet else "default")
             warnings.showwarning = lambda message, *_: typer.echo(f"warning: {message}", err=True)
             yield
-    except BrokenPipeError:  # whoever read our output has seen enough
+    except BrokenPipeError:  # the reader of standard output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(141) from None
     except (ValueError, OSError, ImportError, MemoryError, RuntimeError) as error:
@@ -31,26 +31,26 @@ def plain_errors(*, quiet: bool = False) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def names(value: str) -> list[str]:
-    """Those of a list with commas."""
+def split_names(value: str) -> list[str]:
+    """Split a comma-separated list."""
     return [name.strip() for name in value.split(",") if name.strip()]
 
 
-def chosen(option: str, value: str, known: Sequence[str]) -> list[str]:
-    """Those of a list with commas, which must be known; "all" names every one."""
+def select_names(option: str, value: str, known: Sequence[str]) -> list[str]:
+    """Split a comma-separated list of known names; "all" selects every one."""
     if value == "all":
         return list(known)
-    found = names(value)
-    for name in found:
+    selected = split_names(value)
+    for name in selected:
         if name not in known:
             raise typer.BadParameter(f"{option} knows {', '.join(known)}; got {name!r}")
-    if not found:
+    if not selected:
         raise typer.BadParameter(f"{option} names nothing; it knows {', '.join(known)}")
-    return found
+    return selected
 
 
-def tell(facts: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:
-    """The one or the other, or nothing."""
+def print_result(facts: dict[str, Any], text: str, *, as_json: bool, quiet: bool) -> None:
+    """Print the facts as JSON, or the text, or nothing."""
     if as_json:
         typer.echo(json.dumps(facts))
     elif not quiet:

@@ -1,8 +1,8 @@
 """The paper's four data sets from their sources, a part of MNIST, and three small ones that scikit-learn bundles.
 
-Each loader gives a Bunch (data, target, feature_names, target_names, DESCR), or with ``return_X_y`` the first two. It
-looks in ``data_home``, or the folder that the environment variable ``ANGPN_DATA`` names, or a cache folder, and
-downloads what is missing there from the official source.
+Each loader returns a Bunch (data, target, feature_names, target_names, DESCR), or with ``return_X_y`` the first two. It
+reads from ``data_home``, else from the folder that the environment variable ``ANGPN_DATA`` names, else from a cache
+folder, and downloads what is missing from the official source.
 """
 
 from angpn.datasets.cache import data_folder

@@ -1,4 +1,4 @@
-"""Reading archives that came from elsewhere: in memory, within limits, executing nothing."""
+"""Safe reading of downloaded archives: in memory, within limits, executing nothing."""
 
 import io
 import pickle
@@ -13,10 +13,10 @@ MAX_TOTAL_BYTES = 2 * 2**30
 
 
 def archive_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    """Name and contents of the wanted files of a tar or zip archive.
+    """Yield name and contents of the wanted files of a tar or zip archive.
 
-    Nothing is unpacked to disk, so no name in the archive can lead out of a folder, and links are not followed. An
-    archive that would unpack to more than the limits is refused.
+    Nothing is unpacked to disk, so no name in the archive can point outside a folder, and links are not followed. An
+    archive that would unpack to more than the limits raises ValueError.
     """
     total = 0
     for name, size, read in _members(path):
@@ -26,7 +26,7 @@ def archive_files(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[s
         if size > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES:
             raise ValueError(
                 f"{path} must unpack to at most {MAX_FILE_BYTES} bytes a file and {MAX_TOTAL_BYTES} in all, got more "
-                f"at {name!r}; it is not the archive it should be"
+                f"at {name!r}; it is not the published archive"
             )
         yield name, read()
 
@@ -45,7 +45,7 @@ def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], bytes]]]:
                     yield member.name, member.size, lambda member=member: _read(tar, member)  # type: ignore[misc]
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise ValueError(
-            f"{path} must be a whole tar or zip archive, got one that cannot be read ({error}); fetch it anew"
+            f"{path} must be a whole tar or zip archive, got one that cannot be read ({error}); fetch it again"
         ) from error
 
 
@@ -63,7 +63,7 @@ _ALLOWED = {
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Reads pickles of dictionaries, lists, strings and arrays, and refuses whatever could do more."""
+    """Unpickler of dictionaries, lists, strings and arrays; anything else raises ValueError."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ALLOWED:
@@ -74,15 +74,15 @@ class _ArraysOnly(pickle.Unpickler):
 
 
 def unpickle_arrays(contents: bytes) -> dict[bytes, Any]:
-    """A pickled dictionary of arrays, as CIFAR's official batches are."""
+    """Read a pickled dictionary of arrays, the format of CIFAR's official batches."""
     try:
-        found = _ArraysOnly(io.BytesIO(contents), encoding="bytes").load()
+        unpickled = _ArraysOnly(io.BytesIO(contents), encoding="bytes").load()
     except (pickle.UnpicklingError, EOFError, AttributeError, IndexError, TypeError) as error:
         raise ValueError(
             f"a batch of images must be a pickled dictionary of arrays, got one that cannot be read ({error})"
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(unpickled, dict):
         raise ValueError(
-            f"a batch of images must be a dictionary, got {type(found).__name__}; it is not the official file"
+            f"a batch of images must be a dictionary, got {type(unpickled).__name__}; it is not the official file"
         )
-    return found
+    return unpickled

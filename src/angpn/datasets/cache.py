@@ -1,4 +1,4 @@
-"""Where data sets lie, and how they get there: downloads that are whole and as published, or not there at all."""
+"""The folder of the data sets, and downloads that are verified before they are stored."""
 
 import logging
 import os
@@ -19,23 +19,30 @@ TIMEOUT = 30.0
 
 
 class Source(NamedTuple):
-    """A file that somebody publishes."""
+    """A published file."""
 
     url: str
     digest: str  # "sha256:..." or "md5:...", as published
     filename: str
-    published_by: str  # who says that this is its digest
+    published_by: str  # where the digest is published
 
 
 def data_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """The folder given, else the one that ``ANGPN_DATA`` names, else a cache folder of the user's."""
+    """Return the folder of the data sets: ``data_home``, else that of ``ANGPN_DATA``, else the user's cache folder.
+
+    Args:
+        data_home: The folder, or None.
+
+    Returns:
+        The folder, which need not exist.
+    """
     return Path(data_home or os.environ.get(FOLDER_VARIABLE) or pooch.os_cache("angpn")).expanduser()
 
 
 def download(source: Source, folder: Path, *, progress: bool = True) -> Path:
-    """The file in ``folder``: found there, or downloaded, checked and only then given its name.
+    """Return the path of the file in ``folder``; download it where it is missing or has another digest.
 
-    A connection that fails is tried again. A file with another digest than the published one is not kept.
+    A failed connection is retried. A download is stored under its name only if it has the published digest.
     """
     path = folder / source.filename
     if path.exists() and pooch.file_hash(str(path), source.digest.split(":")[0]) == source.digest.split(":")[1]:
@@ -54,7 +61,7 @@ def download(source: Source, folder: Path, *, progress: bool = True) -> Path:
             except ValueError as error:  # the digest
                 raise ValueError(
                     f"{source.url} must have the digest {source.digest} ({source.published_by}), got another: the file "
-                    "was cut short or is not the published one, and nothing was kept; try again later"
+                    "was truncated or is not the published one, and nothing was stored; try again later"
                 ) from error
             except (requests.RequestException, ConnectionError, TimeoutError) as error:
                 if attempt == ATTEMPTS:
@@ -73,7 +80,7 @@ def download(source: Source, folder: Path, *, progress: bool = True) -> Path:
 
 @contextmanager
 def _quiet_pooch() -> Iterator[None]:
-    """pooch writes what it does to standard error; the bar says it, or nothing should."""
+    """Suppress the log messages of pooch, which the progress bar replaces."""
     logger = pooch.get_logger()
     level = logger.level
     logger.setLevel(logging.WARNING)
@@ -84,7 +91,7 @@ def _quiet_pooch() -> Iterator[None]:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of an .npz file, without pickle."""
+    """Read the arrays of an .npz file, without pickle."""
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
@@ -92,12 +99,12 @@ def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
         raise
     except Exception as error:
         raise ValueError(
-            f"{path} must be a whole .npz file, got one that cannot be read ({error}); put it there anew"
+            f"{path} must be a whole .npz file, got one that cannot be read ({error}); replace it"
         ) from error
 
 
 class _Bar:
-    """pooch's progress protocol on a rich bar, on standard error."""
+    """Progress bar of rich on standard error, with the interface that pooch expects."""
 
     def __init__(self, name: str, *, enabled: bool) -> None:
         self._progress: Any = None
@@ -114,19 +121,19 @@ class _Bar:
         if self._progress is not None:
             self._progress.start()
             return self
-        return False  # what pooch takes for no bar
+        return False  # pooch's value for no progress bar
 
     def __exit__(self, *exception: object) -> None:
         if self._progress is not None:
             self._progress.stop()
 
     def update(self, count: int) -> None:
-        """So many bytes more."""
+        """Advance by a number of bytes."""
         self._progress.update(self._task, advance=count, total=self.total or None)
 
     def reset(self) -> None:
-        """From the beginning; pooch then tells the total once more, to bring the bar to its end."""
+        """Return to zero; pooch then advances by the total once more."""
         self._progress.update(self._task, completed=0)
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Do nothing; required by pooch."""

@@ -1,4 +1,4 @@
-"""20News: the four ``rec`` groups of 20 Newsgroups as words, from the raw messages."""
+"""20News: word counts of the four ``rec`` groups of 20 Newsgroups, from the raw messages."""
 
 import re
 from collections import Counter
@@ -23,13 +23,13 @@ ARCHIVE = Source(
 GROUPS = ("rec.autos", "rec.motorcycles", "rec.sport.baseball", "rec.sport.hockey")
 # Two messages that the matrix of Zhou et al. (2004) does not have.
 ABSENT = ("train/rec.motorcycles/104667", "train/rec.motorcycles/104668")
-MIN_DOCUMENTS = 6  # a word in fewer is dropped
+MIN_DOCUMENTS = 6  # words in fewer documents are dropped
 
 _WORD = re.compile(r"[a-z]{2,}")
 
 
 class WordCounts(NamedTuple):
-    """How often each word stands in each document."""
+    """The number of occurrences of each word in each document."""
 
     counts: scipy.sparse.csr_array  # (n, d) int
     target: np.ndarray[Any, Any]  # (n,) the group
@@ -38,7 +38,7 @@ class WordCounts(NamedTuple):
 
 
 def load_arrays(folder: Path, *, progress: bool) -> dict[str, np.ndarray[Any, Any]]:
-    """The matrix from 20news.npz, which is made from the raw messages where it is missing."""
+    """Read the matrix from 20news.npz, which is computed from the raw messages where it is missing."""
     prepared = folder / "20news.npz"
     if not prepared.exists():
         raw = folder / "20news_raw.zip"
@@ -63,23 +63,23 @@ def load_arrays(folder: Path, *, progress: bool) -> dict[str, np.ndarray[Any, An
 
 
 def read_messages(archive: Path) -> dict[str, str]:
-    """The text of every message of the four groups, by part/group/number."""
+    """Read the messages of the four groups, by part/group/number."""
     found = {}
     for name, contents in archive_files(archive, lambda name: Path(name).parent.name in GROUPS):
         part, group, number = name.split("/")[-3:]
         found[f"{part.removeprefix('20news-bydate-')}/{group}/{number}"] = contents.decode("latin-1")
     if not found:
         raise ValueError(
-            f"{archive} must hold messages of {', '.join(GROUPS)}, got none; it is not the archive it should be"
+            f"{archive} must hold messages of {', '.join(GROUPS)}, got none; it is not the published archive"
         )
     return found
 
 
 def count_words(messages: Mapping[str, str]) -> WordCounts:
-    """Words of the bodies: two letters or more, not on SMART's list of stop words, in six documents or more.
+    """Count words of the bodies: two letters or more, not a SMART stop word, in six documents or more.
 
-    The words are not stemmed, though the paper that made the matrix says so: with Porter's stems 6,553 would remain of
-    8,014. A document without a word left is dropped.
+    Words are not stemmed, although the paper that published the matrix says so: with Porter's stems 6,553 would remain
+    of 8,014. Documents without a remaining word are dropped.
     """
     stop = frozenset((files("angpn.datasets") / "smart_stop_words.txt").read_text().split())
     order = sorted(name for name in messages if name not in ABSENT)
@@ -88,13 +88,13 @@ def count_words(messages: Mapping[str, str]) -> WordCounts:
     for name in order:
         _, _, body = messages[name].replace("\r\n", "\n").partition("\n\n")
         bags[name] = Counter(word for word in _WORD.findall(body.lower()) if word not in stop)
-    spread = Counter(word for bag in bags.values() for word in bag)
-    vocabulary = sorted(word for word, documents in spread.items() if documents >= MIN_DOCUMENTS)
-    column = {word: place for place, word in enumerate(vocabulary)}
+    document_frequency = Counter(word for bag in bags.values() for word in bag)
+    vocabulary = sorted(word for word, count in document_frequency.items() if count >= MIN_DOCUMENTS)
+    column = {word: number for number, word in enumerate(vocabulary)}
     kept = {name: {column[word]: n for word, n in bag.items() if word in column} for name, bag in bags.items()}
     kept = {name: bag for name, bag in kept.items() if bag}
     starts = np.cumsum([0, *(len(bag) for bag in kept.values())])
-    columns = np.array([place for bag in kept.values() for place in bag])
+    columns = np.array([number for bag in kept.values() for number in bag])
     values = np.array([n for bag in kept.values() for n in bag.values()])
     counts = scipy.sparse.csr_array((values, columns, starts), shape=(len(kept), len(vocabulary)))
     counts.sort_indices()
@@ -103,7 +103,7 @@ def count_words(messages: Mapping[str, str]) -> WordCounts:
 
 
 def tf_idf(counts: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
-    """Counts times ln(n / number of documents with the word)."""
+    """Return the counts times ln(n / number of documents with the word)."""
     documents = np.bincount(counts.indices, minlength=counts.shape[1])
     weights = np.log(counts.shape[0] / np.maximum(documents, 1))
     return scipy.sparse.csr_array(counts @ scipy.sparse.diags_array(weights))

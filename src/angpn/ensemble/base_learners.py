@@ -1,111 +1,126 @@
-"""A member of the committee: features propagated by Eq. (13) over the learnt graph, hop after hop, and a readout."""
+"""What all base learners of the ensemble have in common, and how several kinds of them are fitted together.
 
-from collections.abc import Iterable
-from functools import cached_property
-from typing import NamedTuple
+To add a kind: a class with the methods of :class:`BaseLearner`, a frozen dataclass of its hyper-parameters with the
+properties of :class:`HyperParameters`, a line in ``KINDS``, and candidates of it in
+:mod:`angpn.ensemble.model_selection`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, Self
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.anfp.fused import graph_fused
-from angpn.anfp.graph import Gamma, Rule
-from angpn.anfp.propagation import Direction
-from angpn.anfp.sparse import adjacency_matrix
-from angpn.neighbors.neighborhood import Neighborhood, sparse_product
-from angpn.neighbors.partition import ALL_ROWS, HaloExchange, Partition
+from angpn.ensemble.config import EnsembleConfig, Hops
+from angpn.ensemble.folds import Labels, TrainingSet
+from angpn.ensemble.heads import PropagatedHead
+from angpn.ensemble.label_spreading import LabelSpreading
+from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.neighbors.distributed import ParallelMap
+from angpn.neighbors.partition import Partition
+from angpn.utils.typing import Array
 
-Reach = tuple[float, int]  # alpha of Eq. (13), and how often it is applied
 
-
-class Setting(NamedTuple):
-    """What distinguishes one member from another."""
-
-    alpha: float  # of Eq. (13); 0 leaves the features as they are
-    hops: int  # how often it is applied
-    width: float | None  # of a radial readout, see Radial.around; None is a linear one
-    C: float  # of its logistic regression: the inverse of the penalty
+class HyperParameters(Protocol):
+    """The hyper-parameters of a base learner: hashable, and equal to the same ones of the same kind only."""
 
     @property
-    def reach(self) -> Reach:
-        """The part that decides the features."""
-        return self.alpha, self.hops
+    def learner(self) -> "type[BaseLearner]":
+        """The kind of base learner that has these."""
+
+    @property
+    def hops(self) -> Hops | None:
+        """The hops of the features it is trained on; None where features play no part."""
+
+    @property
+    def influence_hops(self) -> Hops:
+        """The hops over which other rows influence a prediction."""
+
+    @property
+    def is_expensive(self) -> bool:
+        """Whether a fit takes many times as long as the cheapest."""
+
+    def doublings(self, config: EnsembleConfig) -> float:
+        """Return how far labels reach, as doublings of hops."""
 
 
-class GraphOptions(NamedTuple):
-    """How S is learnt and used, see ANGPNConv."""
+class BaseLearner(Protocol):
+    """A classifier on propagated features or on the graph itself."""
 
-    n_neighbors: int
-    beta: float
-    gamma: Gamma
-    rule: Rule
-    direction: Direction
+    @property
+    def parameters(self) -> HyperParameters:
+        """Its hyper-parameters."""
 
+    @classmethod
+    def fit(
+        cls,
+        candidates: Sequence[Any],
+        problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+        *,
+        centers: Array,
+        n_classes: int,
+        config: EnsembleConfig,
+        parallel_map: ParallelMap,
+    ) -> list[list[Self]]:
+        """For each problem fit one with each of these hyper-parameters, of its kind; compute what they share once."""
 
-def learnt_graph(neighborhood: Neighborhood, options: GraphOptions, beliefs: Tensor | None) -> scipy.sparse.csr_array:
-    """S of Eq. (8): from the distances alone, or from these and what is believed of each row's class so far.
+    @classmethod
+    def cross_validate(
+        cls,
+        candidate: Any,
+        features: PropagatedFeatures,
+        labels: Labels,
+        *,
+        centers: Array,
+        config: EnsembleConfig,
+    ) -> Tensor:  # (h, c)
+        """Return the log-probabilities of the held-out rows of all folds, by this process alone."""
 
-    Rows that probably are of one class attract each other by ``beta`` times the probability that they are.
-    """
-    features = torch.zeros(neighborhood.n_rows, 1) if beliefs is None else beliefs.float()
-    return graph_fused(
-        neighborhood,
-        features,
-        n_neighbors=options.n_neighbors,
-        alpha=0.5,  # plays no part in a single step
-        beta=0.0 if beliefs is None else options.beta,
-        gamma=options.gamma,
-        rule=options.rule,
-        num_steps=1,
-        direction="directed",
-        graph_gradient=False,
-        normalize=False,
-    )
+    def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
+        """Return the log-probabilities of the rows of this process."""
 
+    def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
+        """Return the log-probabilities of some rows of the data."""
 
-def propagated(
-    features: Tensor,  # (n, p)
-    propagation_matrix: "PropagationMatrix",
-    reaches: Iterable[Reach],
-) -> dict[Reach, Tensor]:
-    """Eq. (13) applied again and again: the features for each alpha and number of hops that is asked for."""
-    found: dict[Reach, Tensor] = {}
-    wanted: dict[float, set[int]] = {}
-    for alpha, hops in reaches:
-        wanted.setdefault(alpha, set()).add(hops)
-    for alpha, counts in wanted.items():
-        for number, hopped in enumerate(hop_after_hop(features, propagation_matrix, alpha, max(counts))):
-            if number in counts:
-                found[alpha, number] = hopped
-    return found
+    def log_proba_new(self, new: Any) -> Tensor:  # (r, c)
+        """Return the log-probabilities of new rows, see :class:`angpn.ensemble.inductive.NewRows`."""
 
+    def in_data_order(self, partition: Partition) -> Self:
+        """Return it for all rows in the order of the data, where it was trained on those of a partition."""
 
-def hop_after_hop(
-    features: Tensor, propagation_matrix: "PropagationMatrix", alpha: float, hops: int
-) -> Iterable[Tensor]:
-    """The features after 0, 1, ... hops."""
-    yield features
-    for _ in range(hops):
-        received = propagation_matrix(features)
-        features = torch.lerp(features, received, alpha, out=received)
-        yield features
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what a file keeps of it: plain values, and arrays."""
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Return the base learner that :meth:`state` described."""
 
 
-class PropagationMatrix:
-    """A of Eq. (13), by which rows receive from others: S, or made from S and its transpose. Made when it is used."""
+KINDS: dict[str, type[BaseLearner]] = {"head": PropagatedHead, "label_spreading": LabelSpreading}
 
-    def __init__(self, graph: scipy.sparse.csr_array, direction: Direction, partition: Partition = ALL_ROWS) -> None:
-        self._graph, self._direction, self.partition = graph, direction, partition
-        self.n_rows = graph.shape[0]
 
-    def __call__(self, features: Tensor) -> Tensor:  # (n, p)
-        """``A features``."""
-        matrix, halo_exchange = self._made
-        return sparse_product(*matrix, halo_exchange(features))
+def fit_base_learners(
+    candidates: Sequence[HyperParameters],
+    problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+    *,
+    centers: Array,  # rows of the data that kernels are centred on
+    n_classes: int,
+    config: EnsembleConfig,
+    parallel_map: ParallelMap,
+) -> list[list[BaseLearner]]:
+    """For each problem return base learners with these hyper-parameters, in their order."""
+    found: list[dict[HyperParameters, BaseLearner]] = [{} for _ in problems]
+    for kind in KINDS.values():
+        own = [candidate for candidate in candidates if candidate.learner == kind]
+        if not own:
+            continue
+        fitted = kind.fit(own, problems, centers=centers, n_classes=n_classes, config=config, parallel_map=parallel_map)
+        for by_candidate, learners in zip(found, fitted, strict=True):
+            by_candidate.update(zip(own, learners, strict=True))
+    return [[by_candidate[candidate] for candidate in candidates] for by_candidate in found]
 
-    @cached_property
-    def _made(self) -> tuple[tuple[Tensor, Tensor, Tensor, int], HaloExchange]:
-        matrix, halo_exchange = adjacency_matrix(self._graph, self._direction, self.partition)
-        numbers = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (matrix.indptr, matrix.indices))
-        return (*numbers, torch.from_numpy(matrix.data).float(), matrix.shape[1]), halo_exchange
+
+def mean_log_proba(several: Sequence[Tensor]) -> Tensor:  # (n, c)
+    """Return the logarithm of the mean probability."""
+    return torch.logsumexp(torch.stack(list(several)), dim=0) - np.log(len(several))

@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say, by labels that were held out."""
+"""Calibrated probabilities: temperature scaling and a shift of the class prior, by held-out labels."""
 
 from typing import NamedTuple
 
@@ -7,84 +7,98 @@ import scipy.optimize
 import torch
 from torch import Tensor
 
+from angpn.ensemble.config import EnsembleConfig
 from angpn.utils.typing import Array
-
-_LARGEST = 2.5  # logarithm of a temperature
-_PENALTY = 1.0  # of a shift: few labels move it little
-# What is told in the end is softer than what was learnt by: labels that chose settings are flattered by them.
-_FLATTERED = 1.05
-# Where no label can be held out: penalised readouts of very few labels are too modest.
-_UNKNOWN = 0.5
 
 
 class Calibration(NamedTuple):
-    """How log-probabilities become probabilities."""
+    """How log-probabilities become calibrated probabilities."""
 
     temperature: float  # below 1 sharpens, above 1 softens
-    shift: Tensor  # (c,) added before: raises classes that are said too seldom
+    shift: Tensor  # (c,) added before: raises classes that are predicted too seldom
 
     @classmethod
-    def unknown(cls, n_classes: int) -> "Calibration":
-        """Where no label was held out."""
-        return cls(_UNKNOWN, torch.zeros(n_classes))
+    def without_labels(cls, n_classes: int, config: EnsembleConfig) -> "Calibration":
+        """Return the calibration to use where no label was held out."""
+        return cls(config.temperature_without_labels, torch.zeros(n_classes))
 
     @classmethod
-    def by(cls, log_probabilities: Tensor, truth: Array, weights: Array | None) -> tuple["Calibration", float]:
-        """Under which these held-out labels are most likely, and the mean logarithm of how likely they are."""
-        temperature = best_temperature(log_probabilities, truth, weights)[0]
-        shift = temperature * _best_shift(log_probabilities / temperature, truth, weights)
-        # After Platt: where all of a few labels are said right, the next one need not be.
-        doubt = 1 / (1 + (len(truth) if weights is None else float(weights.sum())))
-        temperature, likelihood = best_temperature(log_probabilities + shift, truth, weights, doubt)
+    def fit(
+        cls, log_proba: Tensor, truth: Array, weights: Array | None, config: EnsembleConfig
+    ) -> tuple["Calibration", float]:
+        """Return the most likely calibration of these held-out labels, and their mean log-likelihood under it."""
+        temperature = fit_temperature(log_proba, truth, weights, config)[0]
+        shift = temperature * _fit_shift(log_proba / temperature, truth, weights, config.shift_penalty)
+        # After Platt: where all of a few labels are predicted right, the next one need not be.
+        smoothing = 1 / (1 + (len(truth) if weights is None else float(weights.sum())))
+        temperature, likelihood = fit_temperature(log_proba + shift, truth, weights, config, smoothing)
         return cls(temperature, shift), likelihood
 
-    def softened(self) -> "Calibration":
-        """As it is told in the end."""
-        return self._replace(temperature=_FLATTERED * self.temperature)
+    def softened(self, config: EnsembleConfig) -> "Calibration":
+        """Return the calibration of the final model: held-out labels are optimistic, since they also selected it."""
+        return self._replace(temperature=config.optimism * self.temperature)
 
-    def __call__(self, log_probabilities: Tensor) -> Tensor:  # (n, c)
-        """The calibrated probabilities."""
-        return torch.softmax((log_probabilities + self.shift) / self.temperature, dim=1)
-
-
-def softened(probabilities: Tensor) -> Tensor:  # (n, c)
-    """What :meth:`Calibration.softened` would have made of the same opinions."""
-    return torch.softmax(probabilities.log() / _FLATTERED, dim=1)
+    def __call__(self, log_proba: Tensor) -> Tensor:  # (n, c)
+        """Return the calibrated probabilities."""
+        return torch.softmax((log_proba + self.shift) / self.temperature, dim=1)
 
 
-def best_temperature(
-    log_probabilities: Tensor, truth: Array, weights: Array | None, doubt: float = 0.0
+def soften(probabilities: Tensor, config: EnsembleConfig) -> Tensor:  # (n, c)
+    """Return what :meth:`Calibration.softened` would have made of the same log-probabilities."""
+    return torch.softmax(probabilities.log() / config.optimism, dim=1)
+
+
+def fit_temperature(
+    log_proba: Tensor,  # (h, c)
+    truth: Array,  # (h,)
+    weights: Array | None,  # (h,)
+    config: EnsembleConfig,
+    smoothing: float = 0.0,
 ) -> tuple[float, float]:
-    """The temperature alone that held-out labels ask for, and the mean log-likelihood that they then have.
+    """Return the temperature under which held-out labels are most likely, and their mean log-likelihood then.
 
-    ``doubt`` is the share of each label that is given to all classes alike.
+    ``smoothing`` is the share of each label that is given to all classes alike. The loss is convex in the inverse
+    temperature, so the zero of its slope is found, in float64: a minimum sought by values alone is known to no more
+    than the root of their rounding, and would differ between machines.
     """
-    rows, codes = torch.arange(len(truth)), torch.from_numpy(truth)
-    scale = torch.ones(len(truth)) if weights is None else torch.from_numpy(weights).float()
+    scores = log_proba.double().numpy()
+    scores = scores - scores.max(axis=1, keepdims=True)
+    rows = np.arange(len(truth))
+    weights = np.full(len(truth), 1 / len(truth)) if weights is None else weights / weights.sum()
+    target = float(weights @ ((1 - smoothing) * scores[rows, truth] + smoothing * scores.mean(axis=1)))
 
-    def loss(log_temperature: float) -> float:
-        found = torch.log_softmax(log_probabilities / np.exp(log_temperature), dim=1)
-        mixed = (1 - doubt) * found[rows, codes] + doubt * found.mean(dim=1)
-        return -float((scale * mixed).sum() / scale.sum())
+    def loss_and_slope(inverse: float) -> tuple[float, float]:
+        exponentials = np.exp(inverse * scores)
+        sums = exponentials.sum(axis=1)
+        expected = np.einsum("ij,ij->i", exponentials, scores) / sums
+        return float(weights @ np.log(sums)) - inverse * target, float(weights @ expected) - target
 
-    best = scipy.optimize.minimize_scalar(loss, bounds=(-_LARGEST, _LARGEST), method="bounded", options={"xatol": 0.01})
-    return float(np.exp(best.x)), -float(best.fun)
+    low, high = np.exp(-config.max_log_temperature), np.exp(config.max_log_temperature)
+    if loss_and_slope(low)[1] >= 0:
+        best = low
+    elif loss_and_slope(high)[1] <= 0:
+        best = high
+    else:
+        best = scipy.optimize.brentq(lambda inverse: loss_and_slope(inverse)[1], low, high, xtol=1e-12, rtol=1e-12)
+    return float(1 / best), -loss_and_slope(best)[0]
 
 
-def _best_shift(log_probabilities: Tensor, truth: Array, weights: Array | None) -> Tensor:  # (c,)
-    """What to add, under a penalty, to each class that has held-out labels, so that these are most likely."""
-    opinions = log_probabilities.double()
-    targets = torch.nn.functional.one_hot(torch.from_numpy(truth), opinions.shape[1]).double()
+def _fit_shift(log_proba: Tensor, truth: Array, weights: Array | None, penalty: float) -> Tensor:  # (c,)
+    """Return what to add, under a penalty, to each class that has held-out labels, so that these are most likely."""
+    scores = log_proba.double()
+    targets = torch.nn.functional.one_hot(torch.from_numpy(truth), scores.shape[1]).double()
     if weights is not None:
         targets = targets * torch.from_numpy(weights).double().unsqueeze(1)
     counts = targets.sum(dim=1, keepdim=True)
-    judged = (targets.sum(dim=0) > 0).numpy()
+    has_labels = (targets.sum(dim=0) > 0).numpy()
 
     def loss(shift: Array) -> tuple[float, Array]:
-        shifted = torch.log_softmax(opinions + torch.from_numpy(shift), dim=1)
+        shifted = torch.log_softmax(scores + torch.from_numpy(shift), dim=1)
         gradient = (counts * shifted.exp() - targets).sum(dim=0).numpy()
-        value = _PENALTY / 2 * float(shift @ shift) - float((targets * shifted).sum())
-        return value, (gradient + _PENALTY * shift) * judged
+        value = penalty / 2 * float(shift @ shift) - float((targets * shifted).sum())
+        return value, (gradient + penalty * shift) * has_labels
 
-    found = scipy.optimize.minimize(loss, np.zeros(opinions.shape[1]), jac=True, method="L-BFGS-B")
+    # To the end: it takes a few evaluations more, and where it stopped early would differ between machines.
+    options = {"ftol": 0.0, "gtol": 1e-8}
+    found = scipy.optimize.minimize(loss, np.zeros(scores.shape[1]), jac=True, method="L-BFGS-B", options=options)
     return torch.from_numpy(found.x).float()

@@ -1,129 +1,88 @@
-"""A trained committee: what it says of the rows it was trained on, and of rows that come later."""
+"""A trained ensemble: its predictions for the rows it was trained on, and for rows that come later."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
-import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.anfp.graph import neighbor_weights, resolve_gamma
-from angpn.ensemble.base_learners import GraphOptions, PropagationMatrix, Setting, hop_after_hop, learnt_graph
+from angpn.ensemble.base_learners import KINDS, BaseLearner
 from angpn.ensemble.calibration import Calibration
-from angpn.ensemble.heads import Readout, mean_log_probabilities
-from angpn.ensemble.label_spreading import Spread, SpreadSetting
-from angpn.ensemble.scaling import View
+from angpn.ensemble.config import Hops
+from angpn.ensemble.scaling import Scaling
+from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.neighborhood import Neighborhood
+from angpn.neighbors.partition import Partition
+from angpn.utils.typing import Array
 
-_ROWS_AT_ONCE = 2**12
+_HOPS_WITHOUT_HEAD: Hops = (0.5, 2)  # of the embedding, where label spreading alone was selected
 
 
 @dataclass(frozen=True)
-class Committee:
-    """Members that agree on a view of the rows and on a graph; each has its own reach and readout."""
+class Ensemble:
+    """Base learners that share a scaling of the rows and a graph; each has its own hyper-parameters."""
 
-    view: View
+    scaling: Scaling
     options: GraphOptions
-    settings: Sequence[Setting | SpreadSetting]  # best first
-    readouts: Sequence[Readout | Spread]
+    learners: Sequence[BaseLearner]  # best first
     calibration: Calibration
-    beliefs: Tensor | None  # (n, c) what the graph was learnt from beside the distances
+    graph_probabilities: Tensor | None  # (n, c) what the graph was learnt from beside the distances
 
-    def gathered(self, neighborhood: Neighborhood) -> "Committee":
-        """What it says of all rows, in the order of the data; it was trained on those of these lists."""
-        spreads = [
-            Spread(neighborhood.partition.gather_in_data_order(member.scores)) if isinstance(member, Spread) else member
-            for member in self.readouts
-        ]
-        beliefs = None if self.beliefs is None else neighborhood.partition.gather_in_data_order(self.beliefs)
-        return replace(self, readouts=spreads, beliefs=beliefs)
+    def in_data_order(self, partition: Partition) -> "Ensemble":
+        """Return it for all rows in the order of the data; it was trained on those of this partition."""
+        learners = [learner.in_data_order(partition) for learner in self.learners]
+        probabilities = self.graph_probabilities
+        probabilities = None if probabilities is None else partition.gather_in_data_order(probabilities)
+        return replace(self, learners=learners, graph_probabilities=probabilities)
 
     def graphs(self, neighborhood: Neighborhood) -> list[scipy.sparse.csr_array]:
-        """S of the first round, and of the last."""
-        steps = [None] if self.beliefs is None else [None, self.beliefs]
-        return [learnt_graph(neighborhood, self.options, beliefs) for beliefs in steps]
-
-    def embed(self, features: Tensor, neighborhood: Neighborhood) -> Tensor:  # (n, p)
-        """The propagated features that the best member sees that sees any."""
-        best = self._best
-        propagation_matrix = PropagationMatrix(self.graphs(neighborhood)[-1], self.options.direction)
-        *_, last = hop_after_hop(features, propagation_matrix, best.alpha, best.hops)
-        return last
-
-    def unseen(
-        self,
-        features: Tensor,  # (n, p) of the fitted rows
-        neighborhood: Neighborhood,
-        new: Tensor,  # (r, p)
-        indices: Tensor,  # (r, m) the fitted rows nearest to each new one
-        distances: Tensor,  # (r, m)
-    ) -> tuple[Tensor, Tensor]:  # (r, p) as embed gives it, (r, c) probabilities
-        """New rows take part as fitted ones do: first by distances alone, then also by what is believed of them."""
-        probabilities = None
-        for graph, beliefs in zip(self.graphs(neighborhood), [None, self.beliefs], strict=False):
-            affinities = None if beliefs is None else torch.cat(list(_affinities(probabilities, beliefs, indices)))
-            weights = self._weights(neighborhood, graph, indices, distances, affinities)
-            opinions = []
-            for setting, member in zip(self.settings, self.readouts, strict=True):
-                if isinstance(member, Spread):
-                    opinions.append(member.unseen(weights))
-                else:
-                    assert isinstance(setting, Setting)
-                    opinions.append(member(self._hops(setting, features, graph, new, weights)))
-            probabilities = self.calibration(mean_log_probabilities(opinions))
-        assert probabilities is not None
-        return self._hops(self._best, features, graph, new, weights), probabilities
+        """Return S of the first round, and of the last."""
+        rounds = [None] if self.graph_probabilities is None else [None, self.graph_probabilities]
+        return [self.options.learn_graph(neighborhood, probabilities) for probabilities in rounds]
 
     @property
-    def _best(self) -> Setting:
-        found = (setting for setting in self.settings if isinstance(setting, Setting))
-        return next(found, Setting(0.5, 2, None, 1.0))  # with labels that spread alone no member says which
+    def embedding_hops(self) -> Hops:
+        """The hops of the best base learner that has any."""
+        hops = (learner.parameters.hops for learner in self.learners)
+        return next((found for found in hops if found is not None), _HOPS_WITHOUT_HEAD)
 
-    def _weights(
-        self,
-        neighborhood: Neighborhood,
-        graph: scipy.sparse.csr_array,
-        indices: Tensor,
-        distances: Tensor,
-        affinities: Tensor | None,
-    ) -> scipy.sparse.csr_array:  # (r, n)
-        """What each new row takes from the fitted ones."""
-        options = self.options
-        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma, neighborhood.distances.to(distances))
-        weights = neighbor_weights(
-            distances,
-            affinities,
-            n_neighbors=options.n_neighbors,
-            beta=0.0 if affinities is None else options.beta,
-            gamma=gamma,
-            rule=options.rule,
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what a file keeps of it: plain values, and arrays."""
+        kinds = {kind: name for name, kind in KINDS.items()}
+        states = [learner.state() for learner in self.learners]
+        header = {
+            "scaling": self.scaling.name,
+            "metric": self.scaling.metric,
+            "options": list(self.options),
+            "temperature": self.calibration.temperature,
+            "learners": [
+                {"kind": kinds[type(learner)], **plain}
+                for learner, (plain, _) in zip(self.learners, states, strict=True)
+            ],
+        }
+        arrays: dict[str, Any] = {"shift": self.calibration.shift.numpy()}
+        arrays |= {name: getattr(self.scaling, name) for name in ("center", "scale", "basis")}
+        if self.graph_probabilities is not None:
+            arrays["graph_probabilities"] = self.graph_probabilities.numpy()
+        for number, (_, of_learner) in enumerate(states):
+            arrays |= {f"{number}.{name}": array for name, array in of_learner.items()}
+        return header, {name: array for name, array in arrays.items() if array is not None}
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Return the ensemble that :meth:`state` described."""
+        learners = []
+        for number, plain in enumerate(header["learners"]):
+            prefix = f"{number}."
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            learners.append(KINDS[plain["kind"]].from_state(plain, own))
+        probabilities = arrays.get("graph_probabilities")
+        return cls(
+            Scaling(header["scaling"], header["metric"], *(arrays.get(n) for n in ("center", "scale", "basis"))),
+            GraphOptions(*header["options"]),
+            learners,
+            Calibration(header["temperature"], torch.from_numpy(arrays["shift"])),
+            None if probabilities is None else torch.from_numpy(probabilities),
         )
-        if options.direction == "normalized":  # 2 s_j / sqrt(2 degree_j), its own degree being 2
-            degree = torch.from_numpy(np.asarray(graph.sum(axis=1) + graph.sum(axis=0))).to(weights)
-            weights = weights * torch.where(degree > 0, degree, 1).rsqrt()[indices] * 2**0.5
-        rows, m = indices.shape
-        parts = weights.numpy().flatten(), indices.numpy().flatten(), np.arange(0, rows * m + 1, m)
-        return scipy.sparse.csr_array(parts, shape=(rows, neighborhood.n_rows))
-
-    def _hops(
-        self,
-        setting: Setting,
-        features: Tensor,
-        graph: scipy.sparse.csr_array,
-        new: Tensor,
-        weights: scipy.sparse.csr_array,
-    ) -> Tensor:
-        propagation_matrix = PropagationMatrix(graph, self.options.direction)
-        before = hop_after_hop(features, propagation_matrix, setting.alpha, max(0, setting.hops - 1))
-        for _, fitted in zip(range(setting.hops), before, strict=False):
-            received = torch.from_numpy(np.asarray(weights @ fitted.numpy(), dtype=np.float32))
-            new = setting.alpha * received + (1 - setting.alpha) * new
-        return new
-
-
-def _affinities(rows: Tensor | None, fitted: Tensor, indices: Tensor) -> Iterator[Tensor]:  # (b, m) each
-    """<f_i, f_j> for each new row i and each candidate j."""
-    assert rows is not None
-    for part, candidates in zip(rows.split(_ROWS_AT_ONCE), indices.split(_ROWS_AT_ONCE), strict=True):
-        yield torch.bmm(fitted[candidates], part.unsqueeze(2)).squeeze(2)

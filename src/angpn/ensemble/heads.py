@@ -1,103 +1,192 @@
-"""From propagated features to classes: linear or radial logistic regression."""
+"""The base learner that classifies propagated features: logistic regression, linear or with a Gaussian kernel."""
 
-import warnings
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from angpn.neighbors.partition import ALL_ROWS, Partition
+from angpn.ensemble.config import EnsembleConfig, Hops
+from angpn.ensemble.folds import Labels, TrainingSet, given_labels
+from angpn.ensemble.logistic import fit_logistic
+from angpn.ensemble.nystroem import Nystroem
+from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.neighbors.distributed import ParallelMap
+from angpn.neighbors.partition import Partition
 from angpn.utils.typing import Array
 
-_ROWS_AT_ONCE = 2**12  # so that what is near which centre stays in the cache
-_MAX_ITER = 100
-_TOL = 1e-3
-RULED_OUT = -50.0
+_ROWS_AT_ONCE = 2**12  # so that the kernel of rows and centres stays in the cache
 
 
 @dataclass(frozen=True)
-class Radial:
-    """Nystroem's features of a Gaussian kernel: how near a row is to each of some centres, made uncorrelated."""
+class HeadParameters:
+    """The hyper-parameters of a :class:`PropagatedHead`."""
 
-    centers: Tensor  # (m, p)
-    rate: float  # of exp(-rate * squared distance)
-    whitening: Tensor  # (m, r)
+    alpha: float  # of Eq. (13); 0 leaves the features as they are
+    n_hops: int  # how often it is applied
+    width: float | None  # of the Gaussian kernel, see Nystroem.fit; None is a linear head
+    C: float  # inverse of the penalty
+
+    @property
+    def hops(self) -> Hops:
+        """The part that decides the features."""
+        return self.alpha, self.n_hops
+
+    @property
+    def influence_hops(self) -> Hops:
+        """The hops over which other rows influence a prediction."""
+        return self.hops
+
+    @property
+    def learner(self) -> "type[PropagatedHead]":
+        """What has these hyper-parameters."""
+        return PropagatedHead
+
+    @property
+    def is_expensive(self) -> bool:
+        """Whether a fit takes many times as long as the cheapest."""
+        return self.width is not None
+
+    def doublings(self, config: EnsembleConfig) -> float:
+        """Return how far labels reach, as doublings of hops."""
+        return math.log2(1 + self.n_hops)
+
+
+@dataclass(frozen=True)
+class PropagatedHead:
+    """Logistic regression on features propagated over some hops, or on Nystroem features of them."""
+
+    parameters: HeadParameters
+    scale: float  # brings the propagated features to length 1 on average
+    kernel: Nystroem | None
+    weight: Tensor  # (p or r, c)
+    bias: Tensor  # (c,) far below zero for a class without labels
 
     @classmethod
-    def around(cls, centers: Tensor, width: float) -> "Radial":
-        """With ``width`` 1 the kernel falls to 1/e at the median distance between centres."""
-        squares = _squares(centers, centers)
-        median = float(squares.median())
-        rate = 1 / (width * median) if median > 0 else 1.0
-        values, vectors = torch.linalg.eigh(torch.exp(-rate * squares).double())
-        kept = values > 1e-6 * values.max()
-        return cls(centers, rate, (vectors[:, kept] / values[kept].sqrt()).to(centers.dtype))
+    def fit(
+        cls,
+        candidates: Sequence[HeadParameters],
+        problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+        *,
+        centers: Array,
+        n_classes: int,
+        config: EnsembleConfig,
+        parallel_map: ParallelMap,
+    ) -> list[list[Self]]:
+        """Fit a head with each of these hyper-parameters to each problem."""
+        _fit_kernels(candidates, [features for features, _ in problems], centers, parallel_map)
+        tasks, untrained = [], []
+        for features, training in problems:
+            inputs = {hops: features.scaled(hops, training.rows) for hops in {c.hops: None for c in candidates}}
+            for candidate in candidates:
+                kernel = None if candidate.width is None else features.kernels[candidate.hops, candidate.width]
+                untrained.append(partial(cls, candidate, features.scales[candidate.hops], kernel))
+                tasks.append(
+                    partial(_fit_linear, inputs[candidate.hops], kernel, training, candidate.C, n_classes, config)
+                )
+        # Expensive fits first, to balance processes.
+        order = sorted(range(len(tasks)), key=lambda place: not candidates[place % len(candidates)].is_expensive)
+        found = dict(zip(order, parallel_map([tasks[place] for place in order]), strict=True))
+        heads = [make(*found[place]) for place, make in enumerate(untrained)]
+        return [heads[start : start + len(candidates)] for start in range(0, len(heads), len(candidates))]
 
-    def __call__(self, features: Tensor) -> Tensor:  # (n, r)
-        """The features of some rows."""
-        return self.nearness(features) @ self.whitening
+    @classmethod
+    def cross_validate(
+        cls,
+        candidate: HeadParameters,
+        features: PropagatedFeatures,
+        labels: Labels,
+        *,
+        centers: Array,
+        config: EnsembleConfig,
+    ) -> Tensor:  # (h, c)
+        """Return the log-probabilities of the held-out rows of all folds, each predicted by the head of its fold."""
+        rows = np.unique(np.concatenate([rows for fold in labels.folds for rows in fold]))
+        inputs = features.scaled(candidate.hops, rows)
+        if candidate.width is not None:
+            inputs = Nystroem.fit(features.scaled(candidate.hops, centers), candidate.width)(inputs)
+        found = []
+        for fold in labels.folds:
+            training = given_labels(labels, fold.training)
+            linear = _fit_linear(
+                inputs[np.searchsorted(rows, fold.training)], None, training, candidate.C, labels.n_classes, config
+            )
+            found.append(_log_softmax(inputs[np.searchsorted(rows, fold.held)], *linear))
+        return torch.cat(found)
 
-    def nearness(self, features: Tensor) -> Tensor:  # (n, m)
-        """Of some rows to each centre, from 0 to 1."""
-        return _squares(features, self.centers).mul_(-self.rate).exp_()
+    def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
+        """Return the log-probabilities of the rows of this process."""
+        return self._log_proba(features.by_hops[self.parameters.hops])
 
+    def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
+        """Return the log-probabilities of some rows of the data."""
+        return self._log_proba(features.partition.gather_rows(features.by_hops[self.parameters.hops], rows))
 
-@dataclass(frozen=True)
-class Readout:
-    """Logistic regression on propagated features, or on radial features of them."""
+    def log_proba_new(self, new: Any) -> Tensor:  # (r, c)
+        """Return the log-probabilities of :class:`~angpn.ensemble.inductive.NewRows`."""
+        return self._log_proba(new.propagated(self.parameters.hops))
 
-    scale: float  # brings the features to length 1 on average: propagation shortens them, and C knows one scale
-    weight: Tensor  # (p or r, c)
-    bias: Tensor  # (c,) far below zero for a class that had no label
-    radial: Radial | None
-
-    def __call__(self, features: Tensor) -> Tensor:  # (n, c)
-        """The log-probability of each class for each row of propagated features."""
-        parts = (self.scale * part for part in features.split(_ROWS_AT_ONCE))
-        if self.radial is None:
-            return torch.cat([log_probabilities(part, self.weight, self.bias) for part in parts])
+    def _log_proba(self, propagated: Tensor) -> Tensor:
+        parts = (self.scale * part for part in propagated.split(_ROWS_AT_ONCE))
+        if self.kernel is None:
+            return torch.cat([_log_softmax(part, self.weight, self.bias) for part in parts])
         # Fifty times less work than to whiten the rows: the weights on the centres themselves.
-        weight = (self.radial.whitening.double() @ self.weight.double()).float()
-        return torch.cat([log_probabilities(self.radial.nearness(part), weight, self.bias) for part in parts])
+        weight = (self.kernel.whitening.double() @ self.weight.double()).float()
+        return torch.cat([_log_softmax(self.kernel.kernel(part), weight, self.bias) for part in parts])
+
+    def in_data_order(self, partition: Partition) -> Self:
+        """Return the same head: it holds nothing by row."""
+        return self
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what a file keeps of it: plain values, and arrays."""
+        header = {"parameters": list(astuple(self.parameters)), "scale": self.scale}
+        arrays = {"weight": self.weight.numpy(), "bias": self.bias.numpy()}
+        if self.kernel is not None:
+            header["rate"] = self.kernel.rate
+            arrays |= {"centers": self.kernel.centers.numpy(), "whitening": self.kernel.whitening.numpy()}
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Return the head that :meth:`state` described."""
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        kernel = None
+        if "rate" in header:
+            kernel = Nystroem(tensors["centers"], header["rate"], tensors["whitening"])
+        parameters = HeadParameters(*header["parameters"])
+        return cls(parameters, header["scale"], kernel, tensors["weight"], tensors["bias"])
 
 
-def scale_of(features: Tensor, partition: Partition = ALL_ROWS) -> float:
-    """What brings these rows to length 1 on average."""
-    mean = float(partition.mean(features.norm(dim=1)))
-    return 1 / mean if mean > 0 else 1.0
+def _fit_kernels(
+    candidates: Sequence[HeadParameters],
+    several: Sequence[PropagatedFeatures],
+    centers: Array,
+    parallel_map: ParallelMap,
+) -> None:
+    """Fit the kernels that these candidates need, where the features do not have them yet."""
+    wanted = {(candidate.hops, candidate.width) for candidate in candidates if candidate.width is not None}
+    missing, tasks = [], []
+    for features in {id(features): features for features in several}.values():
+        for hops, width in sorted(wanted - features.kernels.keys()):
+            missing.append((features, (hops, width)))
+            tasks.append(partial(Nystroem.fit, features.scaled(hops, centers), width))
+    for (features, key), kernel in zip(missing, parallel_map(tasks), strict=True):
+        features.kernels[key] = kernel
 
 
-def fit_linear(
-    inputs: Tensor, codes: Array, weights: Array | None, C: float, n_classes: int
-) -> tuple[Tensor, Tensor]:  # (p, c), (c,)
-    """Multinomial logistic regression; classes without a label are as good as ruled out."""
-    if len(np.unique(codes)) == 1:
-        bias = torch.full((n_classes,), RULED_OUT)
-        bias[codes[0]] = 0.0
-        return torch.zeros(inputs.shape[1], n_classes), bias
-    with warnings.catch_warnings(), np.errstate(all="ignore"):  # BLAS leaves flags of lanes that nothing reads
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a readout near its optimum serves as well
-        model = LogisticRegression(C=C, max_iter=_MAX_ITER, tol=_TOL).fit(inputs.numpy(), codes, weights)
-    weight, bias = torch.from_numpy(model.coef_).float(), torch.from_numpy(model.intercept_).float()
-    if len(model.classes_) == 2:  # scikit-learn keeps the difference of the two
-        weight, bias = torch.cat([torch.zeros_like(weight), weight]), torch.cat([torch.zeros(1), bias])
-    all_weights, all_biases = torch.zeros(n_classes, weight.shape[1]), torch.full((n_classes,), RULED_OUT)
-    all_weights[model.classes_], all_biases[model.classes_] = weight, bias
-    return all_weights.T.contiguous(), all_biases
+def _fit_linear(
+    inputs: Tensor, kernel: Nystroem | None, training: TrainingSet, C: float, n_classes: int, config: EnsembleConfig
+) -> tuple[Tensor, Tensor]:  # (p or r, c), (c,)
+    inputs = inputs if kernel is None else kernel(inputs)
+    codes, weights, tol = training.codes, training.weights, config.head_tol
+    return fit_logistic(inputs, codes, weights, C, n_classes, tol=tol, max_iter=config.head_max_iter)
 
 
-def log_probabilities(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # (n, c)
-    """Eq. (14), as logarithms."""
+def _log_softmax(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # (n, c)
+    """Return Eq. (14), as logarithms."""
     return torch.log_softmax(inputs @ weight + bias, dim=1)
-
-
-def mean_log_probabilities(opinions: list[Tensor]) -> Tensor:  # (n, c)
-    """The logarithm of the mean probability."""
-    return torch.logsumexp(torch.stack(opinions), dim=0) - np.log(len(opinions))
-
-
-def _squares(a: Tensor, b: Tensor) -> Tensor:  # (n, m)
-    return torch.addmm(a.square().sum(1, keepdim=True) + b.square().sum(1), a, b.T, alpha=-2).clamp_(min=0)

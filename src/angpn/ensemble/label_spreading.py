@@ -1,83 +1,162 @@
-"""The member that reaches all rows: labels propagated by Eq. (2) until they settle, which is Eq. (3).
+"""The base learner that reaches all rows: labels propagated by Eq. (2) to convergence, which is Eq. (3).
 
 Where a class has one or two labels, features say little of what the classes are, but the graph still says which rows
 hang together.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.ensemble.base_learners import PropagationMatrix
-from angpn.ensemble.heads import RULED_OUT
+from angpn.ensemble.config import EnsembleConfig, Hops
+from angpn.ensemble.folds import Labels, TrainingSet, given_labels
+from angpn.ensemble.logistic import RULED_OUT
+from angpn.ensemble.propagated_features import Adjacency, PropagatedFeatures
+from angpn.neighbors.partition import Partition
 from angpn.utils.typing import Array
 
-TOL = 1e-4  # of what all terms of the series have, those left out may have so much
-MAX_TERMS = 1000
-MARGIN = 3.0  # of the most probable class over the mean: about as sure as readouts are
-
-
-class SpreadSetting(NamedTuple):
-    """Of the member that propagates labels."""
-
-    alpha: float  # of Eq. (2)
+_INFLUENCE_HOPS = 5  # there is no last hop; from here on influence comes from everywhere
 
 
 @dataclass(frozen=True)
-class Spread:
+class SpreadingParameters:
+    """The hyper-parameter of :class:`LabelSpreading`."""
+
+    alpha: float  # of Eq. (2)
+
+    @property
+    def hops(self) -> None:
+        """Features play no part."""
+
+    @property
+    def influence_hops(self) -> Hops:
+        """The hops over which other rows influence a prediction."""
+        return self.alpha, _INFLUENCE_HOPS
+
+    @property
+    def learner(self) -> "type[LabelSpreading]":
+        """What has this hyper-parameter."""
+        return LabelSpreading
+
+    @property
+    def is_expensive(self) -> bool:
+        """Whether a fit takes many times as long as the cheapest."""
+        return True
+
+    def doublings(self, config: EnsembleConfig) -> float:
+        """Return how far labels reach, as doublings of hops."""
+        return config.spreading_doublings
+
+
+@dataclass(frozen=True)
+class LabelSpreading:
     """Propagated labels of the fitted rows."""
 
-    scores: Tensor  # (n, c) far below zero for a class that had no label
+    parameters: SpreadingParameters
+    scores: Tensor  # (n, c) far below zero for a class without labels
 
     @classmethod
-    def of(
+    def fit(
         cls,
-        propagation_matrix: PropagationMatrix,  # normalized
-        rows: Array,
-        codes: Array,
-        weights: Array | None,
-        alphas: Sequence[float],
+        candidates: Sequence[SpreadingParameters],
+        problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+        *,
         n_classes: int,
-    ) -> "list[Spread]":
-        """Eq. (3) from the labels of these rows, for each alpha.
+        config: EnsembleConfig,
+        **_: Any,  # what other base learners need
+    ) -> list[list[Self]]:
+        """Fit label spreading with each alpha to each problem."""
+        alphas = [candidate.alpha for candidate in candidates]
+        return [
+            [
+                cls(candidate, scores)
+                for candidate, scores in zip(
+                    candidates, spread_labels(features.normalized, training, alphas, n_classes, config), strict=True
+                )
+            ]
+            for features, training in problems
+        ]
 
-        Each class sends out as much as any other: else far from all labels every row would be of the class with the
-        most.
-        """
-        partition = propagation_matrix.partition
-        numbers, places = partition.local_index(rows)
-        sources = torch.zeros(propagation_matrix.n_rows, n_classes)
-        sources[numbers, codes[places]] = 1.0 if weights is None else torch.from_numpy(weights[places]).float()
-        sources /= partition.all_reduce_sum(sources.sum(dim=0)).clamp(min=1e-12)
-        known = np.unique(codes)
+    @classmethod
+    def cross_validate(
+        cls,
+        candidate: SpreadingParameters,
+        features: PropagatedFeatures,
+        labels: Labels,
+        *,
+        config: EnsembleConfig,
+        **_: Any,
+    ) -> Tensor:  # (h, c)
+        """Return the log-probabilities of the held-out rows of all folds, each without the labels of its own."""
         found = []
-        for scores in settled(sources, propagation_matrix, alphas):
-            margin = partition.mean(scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1))
-            scaled = torch.full_like(scores, RULED_OUT)
-            scaled[:, known] = MARGIN * scores[:, known] / margin.clamp(min=1e-12)
-            found.append(cls(scaled))
-        return found
+        for fold in labels.folds:
+            training = given_labels(labels, fold.training)
+            (learner,) = cls.fit([candidate], [(features, training)], n_classes=labels.n_classes, config=config)[0]
+            found.append(learner.log_proba(features)[fold.held])
+        return torch.cat(found)
 
-    def log_probabilities(self) -> Tensor:  # (n, c)
-        """Of the fitted rows."""
+    def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
+        """Return the log-probabilities of the rows of this process."""
         return torch.log_softmax(self.scores, dim=1)
 
-    def unseen(self, weights: scipy.sparse.csr_array) -> Tensor:  # (r, c)
-        """Of new rows that take so much from each fitted row."""
-        received = torch.from_numpy(np.asarray(weights @ self.scores.numpy(), dtype=np.float32))
-        return torch.log_softmax(received, dim=1)
+    def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
+        """Return the log-probabilities of some rows of the data."""
+        return features.partition.gather_rows(self.log_proba(features), rows)
+
+    def log_proba_new(self, new: Any) -> Tensor:  # (r, c)
+        """Return the log-probabilities of :class:`~angpn.ensemble.inductive.NewRows`."""
+        return torch.log_softmax(new.receive(self.scores), dim=1)
+
+    def in_data_order(self, partition: Partition) -> Self:
+        """Return it with the scores of all rows, in the order of the data."""
+        return type(self)(self.parameters, partition.gather_in_data_order(self.scores))
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return what a file keeps of it: plain values, and arrays."""
+        return {"parameters": list(astuple(self.parameters))}, {"scores": self.scores.numpy()}
+
+    @classmethod
+    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+        """Return the base learner that :meth:`state` described."""
+        return cls(SpreadingParameters(*header["parameters"]), torch.from_numpy(arrays["scores"]))
 
 
-def settled(
-    sources: Tensor, propagation_matrix: PropagationMatrix, alphas: Sequence[float]
+def spread_labels(
+    adjacency: Adjacency,  # normalized
+    training: TrainingSet,
+    alphas: Sequence[float],
+    n_classes: int,
+    config: EnsembleConfig,
 ) -> list[Tensor]:  # (n, c) each
-    """Eq. (3) for each alpha: where Eq. (2) ends, ``(1 - alpha) (I - alpha A)^-1 Y``.
+    """Return Eq. (3) from these labels for each alpha, as scores whose margin is that of an average head.
+
+    Each class sends out as much as any other: else far from all labels every row would be of the class with the most.
+    """
+    partition = adjacency.partition
+    numbers, places = partition.local_index(training.rows)
+    weights = 1.0 if training.weights is None else torch.from_numpy(training.weights[places]).float()
+    sources = torch.zeros(adjacency.n_rows, n_classes)
+    sources[numbers, training.codes[places]] = weights
+    sources /= partition.all_reduce_sum(sources.sum(dim=0)).clamp(min=1e-12)
+    known = np.unique(training.codes)
+    found = []
+    for scores in closed_form_series(sources, adjacency, alphas, config):
+        margin = partition.mean(scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1))
+        scaled = torch.full_like(scores, RULED_OUT)
+        scaled[:, known] = config.spreading_margin * scores[:, known] / margin.clamp(min=1e-12)
+        found.append(scaled)
+    return found
+
+
+def closed_form_series(
+    sources: Tensor, adjacency: Adjacency, alphas: Sequence[float], config: EnsembleConfig
+) -> list[Tensor]:  # (n, c) each
+    """Return Eq. (3) for each alpha, ``(1 - alpha) (I - alpha A)^-1 Y``, which is where Eq. (2) converges.
 
     No eigenvalue of A is beyond 1, so that the inverse is a series in Chebyshev's polynomials,
 
@@ -90,11 +169,11 @@ def settled(
         return []
     rates = [alpha / (1 + math.sqrt(1 - alpha**2)) for alpha in alphas]
     shares = [(1 - alpha) / math.sqrt(1 - alpha**2) for alpha in alphas]
-    counts = [_n_terms(rate) for rate in rates]
-    before, term = sources, propagation_matrix(sources)
+    counts = [_n_terms(rate, config) for rate in rates]
+    before, term = sources, adjacency(sources)
     found = [torch.add(share * before, term, alpha=2 * share * rate) for share, rate in zip(shares, rates, strict=True)]
     for number in range(2, max(counts) + 1):
-        product = propagation_matrix(term)
+        product = adjacency(term)
         before, term = term, torch.lerp(before, product, 2.0, out=product)
         for scores, share, rate, count in zip(found, shares, rates, counts, strict=True):
             if number <= count:
@@ -102,6 +181,7 @@ def settled(
     return found
 
 
-def _n_terms(rate: float) -> int:
-    """After which the rest of the series is small: ``2 (r^n+1 + r^n+2 + ...) <= TOL``."""
-    return min(MAX_TERMS, max(1, math.ceil(math.log(TOL * (1 - rate) / 2) / math.log(rate)) - 1))
+def _n_terms(rate: float, config: EnsembleConfig) -> int:
+    """Return after how many terms the rest of the series is small: ``2 (r^n+1 + r^n+2 + ...) <= tol``."""
+    terms = math.ceil(math.log(config.spreading_tol * (1 - rate) / 2) / math.log(rate)) - 1
+    return min(config.spreading_max_terms, max(1, terms))

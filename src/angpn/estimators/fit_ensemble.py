@@ -1,4 +1,4 @@
-"""A committee of shallow networks: a view and settings chosen by the labels, then rounds of training."""
+"""The fit of the automatic estimator: an ensemble, its progress and what is kept of it."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -9,14 +9,15 @@ import scipy.sparse
 import torch
 from threadpoolctl import threadpool_limits
 
-from angpn.ensemble.base_learners import GraphOptions
-from angpn.ensemble.ensemble import Committee
-from angpn.ensemble.fit import ROWS_COMPARED, Labels, Request, State, best_round, choose, train
-from angpn.ensemble.scaling import Scaling
-from angpn.ensemble.selection import make_folds
-from angpn.estimators.candidate_search import Neighbors, find_neighbors, find_shard, find_together
-from angpn.estimators.fitted import FittedCommittee
-from angpn.estimators.task import Fit, Task, is_part_of_a_whole
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.ensemble import Ensemble
+from angpn.ensemble.fit import Round, best_round, fit
+from angpn.ensemble.folds import Labels, make_folds
+from angpn.ensemble.scaling import ScalingName
+from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
+from angpn.estimators.fitted_models import FittedEnsemble
+from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, find_together
+from angpn.estimators.task import Fit, Task, is_inside_outer_loop
 from angpn.neighbors.distributed import distributed_map, serial_map
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.locality import in_local_order
@@ -28,129 +29,152 @@ from angpn.utils.labels import UNLABELLED
 from angpn.utils.progress import count_bar
 from angpn.utils.validation import check_task, checked_mask, checked_weights
 
-_MANY_ROUNDS = 20
+# The metric that suits a scaling, where the user names the scaling alone.
+_METRICS: dict[ScalingName, Metric] = {
+    "unit": "chord",
+    "idf": "chord",
+    "unit_standard": "chord",
+    "standard": "euclidean",
+    "none": "euclidean",
+}
 
 
-def fit_committee(task: Task) -> Fit:
-    """Choose, and train in rounds."""
+def fit_ensemble(task: Task) -> Fit:
+    """Fit an ensemble."""
     # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give.
-    with threadpool_limits(1, "blas" if task.X.shape[0] > ROWS_COMPARED else None):
+    many = task.X.shape[0] > task.model._config.max_rows_compared
+    with threadpool_limits(1, "blas" if many else None):
         return _fit(task)
 
 
 def _fit(task: Task) -> Fit:
-    model, codes, mask, seed = task.model, task.labels.codes, task.mask, task.drawn_seed()
-    known = torch.from_numpy(codes)
-    masked = torch.zeros(len(codes), dtype=torch.bool) if mask is None else checked_mask(mask, known)
-    check_task(known, masked, checked_weights(task.weights, known, torch.float64), task.labels.classes.tolist())
-    mask = None if mask is None else masked.numpy()
+    model, codes, seed = task.model, task.labels.codes, task.draw_seed()
+    config: EnsembleConfig = model._config
     X = prepared_rows(task.X, False)
-    weights = task.row_weights(mask, np.dtype(np.float64))
-    searches: list[tuple[float, float]] = []  # recall and seconds
-    many = X.shape[0] > ROWS_COMPARED
-    shared = many and task.distances is None and task.distributed  # with fewer, each process does the same for itself
+    labels = _labels(task, seed, config)
+    searches: list[Neighbors] = []
+    rounds = fit(X, labels, _options(task, seed, config, searches))
+    history = _run(task, rounds, config)
+    rounds.close()  # and with it the features, which are much memory
 
-    def searched(find: Callable[..., Neighbors], rows: Any, metric: Metric) -> Neighborhood:
-        found = find(rows, metric, task, seed)
-        searches.append((found.recall, found.seconds))
-        return found.neighborhood
-
-    neighbors = partial(searched, find_together if shared else find_neighbors)
-
-    def arranged(rows: Any, metric: Metric) -> Neighborhood:
-        if shared:
-            return searched(find_shard, rows, metric)
-        return in_local_order(neighbors(rows, metric)) if many else neighbors(rows, metric)
-
-    previous = None if task.previous is None else task.previous.get("committee_")
-    request = Request(
-        views=_views(task, previous),
-        alpha=None if model.alpha == "auto" else float(model.alpha),
-        options=GraphOptions(
-            task.n_neighbors, *(plain(getattr(model, name)) for name in ("beta", "gamma", "rule", "direction"))
-        ),
-        neighbors=neighbors,
-        arranged=arranged,
-        given_distances=task.distances is not None,
-        settings=None if previous is None else previous.settings,
-        bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and task.is_main_process),
-        seed=seed,
-        parallel_map=distributed_map if shared else serial_map,
-    )
-    counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
-    given = Labels(codes, weights, make_folds(counting, mask, seed), bool(masked.any()))
-    chosen = choose(X, given, request)
-    view, neighborhood = chosen.look.view, chosen.look.neighborhood
-    training = train(chosen, given, request)
-    del chosen
-    history = _rounds(task, training, neighborhood)
-    training.close()  # and with it the features, which are much memory
-
-    best = best_round(history)
+    best = best_round(history, config)
     kept = history[best]
     held = np.full(len(codes), UNLABELLED, dtype=np.int64)
-    for rows, beliefs in kept.held:
-        held[rows] = beliefs.argmax(dim=1).numpy()
+    for rows, probabilities in kept.held_out:
+        held[rows] = probabilities.argmax(dim=1).numpy()
     validation = held != UNLABELLED
-    distributions = neighborhood.partition.gather_in_data_order(kept.beliefs).numpy().astype(X.dtype)
-    found_by = view.metric if task.distances is None else "precomputed"
+    partition, scaling = kept.neighborhood.partition, kept.ensemble.scaling
+    distributions = partition.gather_in_data_order(kept.probabilities).numpy().astype(X.dtype)
     return Fit(
-        FittedCommittee(
-            kept.committee.gathered(neighborhood), view.rows(X), neighborhood.in_data_order(), found_by, distributions
+        FittedEnsemble(
+            kept.ensemble.in_data_order(partition),
+            scaling.transform(X),
+            kept.neighborhood.in_data_order(),
+            scaling.metric if task.distances is None else "precomputed",
+            distributions,
         ),
         seed,
         distributions,
-        losses=[state.loss for state in history],
-        scores=[state.accuracy for state in history] if validation.any() else None,
+        losses=[round.loss for round in history],
+        scores=[round.accuracy for round in history] if validation.any() else None,
         best_iter=best + 1,
         best_score=kept.accuracy if validation.any() else None,
         validation_mask=validation,
         held_codes=held[validation],
-        recall=searches[-1][0],  # the last search is that of all rows
-        neighbor_seconds=searches[-1][1],
-        coverage=None,
+        recall=searches[-1].recall,  # the last search is that of all rows
+        neighbor_seconds=searches[-1].seconds,
     )
 
 
-def _rounds(task: Task, training: Iterable[State], neighborhood: Neighborhood) -> list[State]:
-    """The rounds, told to all who watch."""
+def _labels(task: Task, seed: int, config: EnsembleConfig) -> Labels:
+    """Check labels, mask and weights, and make the folds."""
+    codes, known = task.labels.codes, torch.from_numpy(task.labels.codes)
+    masked = torch.zeros(len(codes), dtype=torch.bool) if task.mask is None else checked_mask(task.mask, known)
+    check_task(known, masked, checked_weights(task.weights, known, torch.float64), task.labels.classes.tolist())
+    mask = None if task.mask is None else masked.numpy()
+    weights = task.row_weights(mask, np.dtype(np.float64))
+    counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
+    return Labels(codes, weights, make_folds(counting, mask, seed, config), bool(masked.any()))
+
+
+def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Neighbors]) -> EnsembleOptions:
     model = task.model
-    most = 1 + (_MANY_ROUNDS if model.num_steps is None else int(model.num_steps))
+    many = task.X.shape[0] > config.max_rows_compared
+    shared = many and task.distances is None and task.distributed  # of fewer rows each process does all
+
+    def search(find: Callable[..., Neighbors], rows: Any, metric: Metric) -> Neighborhood:
+        searches.append(find(rows, metric, task, seed))
+        return searches[-1].neighborhood
+
+    find = partial(search, find_together if shared else find_neighbors)
+
+    def find_for_training(rows: Any, metric: Metric) -> Neighborhood:
+        if shared:
+            return search(find_shard, rows, metric)
+        return in_local_order(find(rows, metric)) if many else find(rows, metric)
+
+    previous: Ensemble | None = None if task.previous is None else task.previous["ensemble_"]
+    return EnsembleOptions(
+        scalings=_scalings(task, previous),
+        alpha=None if model.alpha == "auto" else float(model.alpha),
+        graph=GraphOptions(
+            task.n_neighbors, *(plain(getattr(model, name)) for name in ("beta", "gamma", "rule", "direction"))
+        ),
+        find_neighbors=find,
+        find_training_neighbors=find_for_training,
+        distances_given=task.distances is not None,
+        previous=[] if previous is None else [learner.parameters for learner in previous.learners],
+        progress_bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and task.is_main_process),
+        seed=seed,
+        config=config,
+        parallel_map=distributed_map if shared else serial_map,
+    )
+
+
+def _scalings(task: Task, previous: Ensemble | None) -> list[tuple[ScalingName, Metric]]:
+    """Return the scalings among which the labels select, or the one that they did select."""
+    name, metric, sparse = task.model.scaling, task.model.metric, scipy.sparse.issparse(task.X)
+    scalings: list[tuple[ScalingName, Metric]]
+    if metric == "precomputed":  # rows of distances are a table of n columns
+        scalings = [("standard" if name == "auto" else name, "euclidean")]
+    elif name != "auto":
+        scalings = [(name, _METRICS[name] if metric == "auto" else metric)]
+    elif metric != "auto":
+        scalings = [("unit", metric)]
+    elif sparse:  # standardising would fill it
+        scalings = [("unit", "chord"), ("idf", "chord")]
+    else:
+        scalings = [("unit", "chord"), ("standard", "euclidean"), ("unit_standard", "chord")]
+    last = None if previous is None else (previous.scaling.name, previous.scaling.metric)
+    return [last] if last in scalings else scalings
+
+
+def _run(task: Task, rounds: Iterable[Round], config: EnsembleConfig) -> list[Round]:
+    """Run self-training and notify progress bar and callbacks."""
+    model = task.model
+    most = 1 + (config.max_rounds_to_convergence if model.max_rounds is None else int(model.max_rounds))
     callbacks = EpochCallbacks(model, most, task.X, task.y)
-    history: list[State] = []
+    history: list[Round] = []
     try:
         with count_bar("rounds", most, enabled=bool(model.verbose) and task.is_main_process) as advance:
-            for state in training:
-                history.append(state)
+            for round in rounds:
+                history.append(round)
                 advance(1)
-                said = [found.beliefs.argmax(dim=1) for found in history[-2:]]
-                settled = (
-                    model.num_steps is None
-                    and len(said) == 2
-                    and not neighborhood.partition.all_reduce_sum((said[0] != said[1]).sum())
-                )
-                stop = neighborhood.partition.all_reduce_max(
-                    torch.tensor(float(callbacks.stop_after_epoch()))
-                )  # all stop where one is told to
-                if stop or len(history) == most or settled:
+                stop = torch.tensor(float(callbacks.stop_after_epoch()))
+                stop = round.neighborhood.partition.all_reduce_max(stop)  # all processes stop where one has to
+                if stop or len(history) == most or (model.max_rounds is None and _converged(history)):
                     break
     except KeyboardInterrupt:
-        if not history or is_part_of_a_whole() or neighborhood.partition.n_processes > 1:
+        if not history or is_inside_outer_loop() or task.distributed:
             raise
         warn(f"training was interrupted after round {len(history)} and keeps what that one learnt; fit again")
     callbacks.end()
     return history
 
 
-def _views(task: Task, previous: Committee | None) -> list[tuple[Scaling, Metric]]:
-    """The ways to look at the rows among which the labels decide, or the one that they did decide for."""
-    model = task.model
-    views: list[tuple[Scaling, Metric]]
-    if model.metric != "auto":
-        views = [("unit" if model.normalize else "none", model.metric)]
-    elif scipy.sparse.issparse(task.X):  # standardising would fill it
-        views = [("unit", "chord"), ("rare", "chord")]
-    else:
-        views = [("unit", "chord"), ("standard", "euclidean"), ("both", "chord")]
-    last = None if previous is None else (previous.view.scaling, previous.view.metric)
-    return [last] if last in views else views
+def _converged(history: list[Round]) -> bool:
+    """Tell whether the last round changed no prediction."""
+    if len(history) < 2:
+        return False
+    before, now = (round.probabilities.argmax(dim=1) for round in history[-2:])
+    return not history[-1].neighborhood.partition.all_reduce_sum((before != now).sum())

@@ -1,4 +1,4 @@
-"""Which rows carried a label to another."""
+"""Which rows a prediction came from."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,26 +8,28 @@ import scipy.sparse
 
 from angpn.utils.typing import Array
 
-Path = list[scipy.sparse.csr_array]  # P of each propagation that a row's features went through, the last first
+Path = list[scipy.sparse.csr_array]  # the propagation matrices that a row's features went through, the last first
 
-ROWS_AT_ONCE = 2000  # of the product along a path, which is denser than each of its graphs
-_EXACT_HOPS, _TOO_LITTLE = 2, 1e-3
+ROWS_AT_ONCE = 2000  # of the product along a path, which is denser than each of its matrices
+_EXACT_HOPS, _NEGLIGIBLE = 2, 1e-3
 
 
 class Influence(NamedTuple):
-    """A row that helped to label another one, see :meth:`ANGPNClassifier.explain`."""
+    """A row that influenced the prediction for another one, see :meth:`angpn.ANGPNClassifier.explain`."""
 
     row: int
-    weight: float  # its share in what the explained row is made of
-    label: Any  # the label it has itself
+    weight: float  # its share in the propagated features of the explained row
+    label: Any  # its own label
     given: bool  # by the user, not predicted
 
 
-def heaviest(rows: Array, n: int, paths: Sequence[Path], n_rows: int) -> tuple[Array, Array]:  # (r, n) each
-    """Which other rows have reached each of these along the paths, and how much of them on the mean."""
+def strongest_influences(
+    rows: Array, n: int, paths: Sequence[Path], n_rows: int
+) -> tuple[Array, Array]:  # (r, n) each: rows, -1 where there are fewer, and weights
+    """Return the other rows with the largest share in each of these, and that share, as a mean over the paths."""
     start = scipy.sparse.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), n_rows))
-    reached = scipy.sparse.csr_array(sum(_along(path, start) for path in paths) / len(paths))
-    entries = reached.tocoo()
+    shares = scipy.sparse.csr_array(sum(_along(path, start) for path in paths) / len(paths))
+    entries = shares.tocoo()
     (places, columns), values = entries.coords, entries.data
     other = (columns != rows[places]) & (values > 0)
     places, columns, values = places[other], columns[other], values[other]
@@ -40,10 +42,10 @@ def heaviest(rows: Array, n: int, paths: Sequence[Path], n_rows: int) -> tuple[A
     return found, weights
 
 
-def _along(path: Path, reached: scipy.sparse.csr_array) -> scipy.sparse.csr_array:  # (r, n)
+def _along(path: Path, shares: scipy.sparse.csr_array) -> scipy.sparse.csr_array:  # (r, n)
     for number, matrix in enumerate(path):
-        reached = reached @ matrix
-        if number >= _EXACT_HOPS:  # by now most rows have received a little of very many
-            reached.data[reached.data < _TOO_LITTLE] = 0
-            reached.eliminate_zeros()
-    return reached
+        shares = shares @ matrix
+        if number >= _EXACT_HOPS:  # by now most rows have a little of very many
+            shares.data[shares.data < _NEGLIGIBLE] = 0
+            shares.eliminate_zeros()
+    return shares

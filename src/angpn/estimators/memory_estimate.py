@@ -5,10 +5,8 @@ import sys
 import numpy as np
 import scipy.sparse
 
-from angpn.ensemble.fit import ROWS_COMPARED
-from angpn.ensemble.scaling import max_width
-from angpn.ensemble.selection import MEMBERS, REACHES
-from angpn.estimators.candidate_search import n_candidates
+from angpn.ensemble.scaling import feature_width
+from angpn.estimators.neighbor_search import n_candidates
 from angpn.estimators.task import Task
 from angpn.neighbors.approximate import EXACT_ROWS
 from angpn.neighbors.exact import BLOCK_BYTES
@@ -17,47 +15,49 @@ from angpn.utils.memory import available_bytes, resident_bytes
 
 _LIBRARIES = 4.3e8
 _BLOCKS = 6  # of distances that a search holds, at most
-_WORTH_TELLING = 1e9
-_STUDENTS = 6
+_WORTH_SAYING = 1e9
 
 
-def check_memory(task: Task) -> None:
-    """Refuse what will not fit, before any work is done; tell how much it will be where that is much."""
-    needed, free = needed_bytes(task), available_bytes()
+def check_memory(task: Task, needed: int) -> None:
+    """Refuse what will not fit, before any work is done; say how much it will be where that is much."""
+    free = available_bytes()
     if free is not None and needed - (resident_bytes() or 0) > free:
         raise MemoryError(
             f"a fit of {task.X.shape[0]} rows needs about {needed / 1e9:.1f} GB, got {free / 1e9:.1f} GB free; lower "
-            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or distribute the rows "
-            "(distributed=True, with torchrun)"
+            f"n_candidates (now {n_candidates(task)}), pass float32 or fewer columns, or share the rows out among "
+            "machines with torchrun and distributed=True"
         )
-    if task.model.verbose and needed > _WORTH_TELLING and task.is_main_process:
+    if task.model.verbose and needed > _WORTH_SAYING and task.is_main_process:
         left = "" if free is None else f" of {free / 1e9:.1f} GB free"
         print(f"this takes about {needed / 1e9:.1f} GB{left}", file=sys.stderr)
 
 
-def needed_bytes(task: Task) -> int:
-    """The peak of the process, about; meant to be a little above it."""
-    X, n, m, k = task.X, task.X.shape[0], n_candidates(task), task.n_neighbors
-    item, classes = X.dtype.itemsize, len(task.labels.classes)
-    m = min(m, n - 1)
+def ensemble_bytes(task: Task) -> int:
+    """Estimate the peak of a process that fits an ensemble; meant to be a little above it."""
+    config, n = task.model._config, task.X.shape[0]
+    rows, lists, index, blocks, both_ways = _shared_parts(task)
+    features = 4 * n * min(task.X.shape[1], feature_width(n, config))
+    probabilities = 4 * n * len(task.labels.classes) * (2 * config.n_base_learners + 2 * (config.max_fold_models + 1))
+    training = (len(config.hops) + 1) * features + 4 * both_ways + probabilities
+    processes = task.n_processes if n > config.max_rows_compared else 1
+    return int(_LIBRARIES + 3 * rows + lists + max(index / processes + blocks, training / processes))
+
+
+def network_bytes(task: Task) -> int:
+    """Estimate the peak of a process that trains a network; meant to be a little above it."""
+    rows, lists, index, blocks, both_ways = _shared_parts(task)
+    widths = as_widths(task.model.hidden_layer_sizes)
+    graphs = (len(widths) - 1) * (task.model.num_steps or 10) * (lists + both_ways) + lists
+    training = lists + graphs + 6 * task.X.shape[0] * task.X.dtype.itemsize * int(np.sum(widths))
+    processes = task.n_processes
+    return int(_LIBRARIES + 3 * rows + max((index + lists) / processes + blocks, training / processes))
+
+
+def _shared_parts(task: Task) -> tuple[float, ...]:
+    """Return the bytes of the rows, of their lists, of an index, of blocks of distances, and of S + S^T."""
+    X, n, item = task.X, task.X.shape[0], task.X.dtype.itemsize
     sparse = scipy.sparse.issparse(X)
     rows = X.nnz * (item + 4) if sparse else X.size * item
-    lists = n * m * (4 + item)
+    lists = n * min(n_candidates(task), n - 1) * (4 + item)
     index = 4 * n * min(X.shape[1], 256 if sparse else X.shape[1]) if n > EXACT_ROWS else 0
-    blocks = _BLOCKS * min(BLOCK_BYTES, 8 * n * n)
-    both_ways = 8 * n * 3 * k  # the entries of S + S^T
-    if task.model.hidden_layer_sizes is None:
-        features = 4 * n * min(X.shape[1], max_width(n))
-        propagated = (len(REACHES) + 1) * features
-        beliefs = 4 * n * classes * (2 * MEMBERS + 2 * _STUDENTS)
-        parts = task.n_processes if n > ROWS_COMPARED else 1
-        training = propagated + 4 * both_ways + beliefs
-        total = 3 * rows + lists + max(index / parts + blocks, training / parts)
-    else:
-        widths = as_widths(task.model.hidden_layer_sizes)
-        steps = task.model.num_steps or 10
-        graphs = (len(widths) - 1) * steps * (lists + both_ways) + lists
-        working = lists + graphs + 6 * n * item * int(np.sum(widths))
-        parts = task.n_processes
-        total = 3 * rows + max((index + lists) / parts + blocks, working / parts)
-    return int(_LIBRARIES + total)
+    return rows, lists, index, _BLOCKS * min(BLOCK_BYTES, 8 * n * n), 8 * n * 3 * task.n_neighbors

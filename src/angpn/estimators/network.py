@@ -1,241 +1,210 @@
-"""A network with hidden layers, trained end to end."""
+"""ANGPNNetworkClassifier: the paper's network, trained end to end, as a scikit-learn estimator."""
 
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, get_args
 
 import numpy as np
 import scipy.sparse
 import torch
-from sklearn.exceptions import ConvergenceWarning
 
-from angpn.estimators.candidate_search import Neighbors, find_neighbors, find_shard, n_candidates
-from angpn.estimators.fitted import FittedNetwork
-from angpn.estimators.task import Fit, Task, is_part_of_a_whole
+from angpn.anfp.neighbor_graph import Gamma, Rule
+from angpn.anfp.propagation import Direction
+from angpn.estimators.base import BaseANGPNClassifier
+from angpn.estimators.fit_network import fit_network
+from angpn.estimators.fitted_models import FittedNetwork
+from angpn.estimators.memory_estimate import network_bytes
+from angpn.estimators.task import Fit, Task
 from angpn.neighbors.exact import Metric
-from angpn.neighbors.neighborhood import Neighborhood
-from angpn.network.checkpoint import Checkpoint
-from angpn.network.coverage import Coverage, candidate_coverage
-from angpn.network.epoch_bar import EpochBar
-from angpn.network.model import ANGPN
-from angpn.network.training import Epoch, Training, train
-from angpn.utils.callbacks import EpochCallbacks
-from angpn.utils.checks import warn
-from angpn.utils.inputs import (
-    as_widths,
-    check_scales,
-    equal_rows,
-    find_device,
-    on_device,
-    plain,
-    plain_seed,
-    prepared_rows,
-)
-from angpn.utils.labels import UNLABELLED
-from angpn.utils.typing import Array
-from angpn.utils.validation import hold_out
+from angpn.utils.checks import check_alpha, check_choice
+from angpn.utils.inputs import find_device
 
-ALPHA = 0.7  # where it is "auto"
-_PAIRS_SAMPLED = 2 * 10**7  # that are compared to see what the lists leave out; a few times as many numbers are held
-# What the result depends on beside the data; how long a fit runs may be changed when it is taken up.
-_OPTIONS = (
-    "normalize_hidden",
-    "dropout",
-    "alpha",
-    "beta",
-    "gamma",
-    "rule",
-    "num_steps",
-    "direction",
-    "graph_gradient",
-)
-_PROBLEM = (
-    *_OPTIONS,
-    "n_neighbors",
-    "n_candidates",
-    "recall",
-    "metric",
-    "normalize",
-    "learning_rate",
-    "weight_decay",
-    "validation_fraction",
-    "class_weight",
-)
+# Every parameter that the result depends on, so that a new default never changes what the paper's configuration is.
+_PAPER: Mapping[str, Any] = {
+    "hidden_layer_sizes": (50, 50),
+    "n_neighbors": 30,  # not in the paper; of 10, 15, 20, 30, 40 the best on validation labels, docs/results.md
+    "n_candidates": None,
+    "recall": 0.9,
+    "metric": "chord",
+    "normalize": True,
+    "normalize_hidden": True,
+    "alpha": 0.5,
+    "beta": 0.3,
+    "gamma": "auto",
+    "rule": "simplex",
+    "num_steps": 2,
+    "direction": "directed",
+    "graph_gradient": True,
+    "dropout": 0.0,
+    "learning_rate": 0.005,
+    "weight_decay": 0.0,
+    "max_iter": 10_000,
+    "n_iter_no_change": 100,
+    "tol": 1e-4,
+    "validation_fraction": 0.05,
+    "class_weight": None,
+}
 
 
-def fit_network(task: Task) -> Fit:
-    """Train, from the weights of the last fit where that is asked for, or from a checkpoint."""
-    model, labels, mask, previous = task.model, task.labels, task.mask, task.previous
-    if previous is not None and "module_" not in previous:
-        previous = None  # a committee has no weights that a network could take over
-    check_scales(task.X)
-    features = prepared_rows(task.X, model.normalize)
-    device = find_device(model.device, scipy.sparse.issparse(features))
-    checkpoint = Checkpoint(model.checkpoint, resume=model.resume, problem=_problem(task, features, previous))
-    seed = task.drawn_seed() if checkpoint.seed is None else checkpoint.seed
-    metric: Metric = "chord" if model.metric == "auto" else model.metric
-    same_rows = previous if previous is not None and equal_rows(previous["_fitted"].rows, features) else None
-    if same_rows is not None and task.distances is None and _serves(same_rows, metric, n_candidates(task)):
-        found = Neighbors(same_rows["neighborhood_"], same_rows["recall_"], 0.0)
-    else:
-        found = (find_shard if task.distributed else find_neighbors)(features, metric, task, seed)
-    if mask is None:
-        mask = _held_out(task, seed, same_rows)
-    network = _network(task, features, seed, previous).to(device)
-    training = train(
-        network,
-        on_device(features, device),
-        found.neighborhood,
-        labels.codes,
-        validation_mask=mask,
-        sample_weight=task.row_weights(mask, features.dtype),
-        learning_rate=model.learning_rate,
-        weight_decay=model.weight_decay,
-        max_epochs=model.max_iter,
-        patience=model.n_iter_no_change,
-        tol=model.tol,
-        warm_start=previous is not None,
-        class_names=labels.classes.tolist(),
-        random_state=seed,
-    )
-    epochs = _run(task, training, checkpoint, seed, found.neighborhood)
-    neighborhood, distributions = found.neighborhood, None
-    if neighborhood.partition.n_processes > 1:
-        with torch.no_grad():
-            own = on_device(neighborhood.partition.local_rows(features), device)
-            distributions = neighborhood.partition.gather_in_data_order(
-                network.probabilities(own, neighborhood.to(device)).cpu()
-            ).numpy()
-        neighborhood = neighborhood.in_data_order()
-    found_by = metric if task.distances is None else "precomputed"
-    fitted = FittedNetwork(network, features, neighborhood.to("cpu"), found_by, bool(model.normalize))
-    distributions = fitted.distributions() if distributions is None else distributions
-    scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
-    best = [epoch for epoch in epochs if epoch.is_best]
-    return Fit(
-        fitted,
-        seed,
-        distributions,
-        losses=[epoch.loss for epoch in epochs],
-        scores=scores or None,
-        best_iter=best[-1].number if best else len(epochs),
-        best_score=best[-1].validation_accuracy if best else None,
-        validation_mask=mask,
-        held_codes=distributions[mask].argmax(axis=1),
-        recall=found.recall,
-        neighbor_seconds=found.seconds,
-        coverage=None if found.neighborhood.partition.n_processes > 1 else _coverage(fitted, task, seed),
-    )
+class ANGPNNetworkClassifier(BaseANGPNClassifier):
+    """Label the unlabelled rows by an Adaptive Neighborhood Graph Propagation Network, trained end to end.
 
+    Args:
+        hidden_layer_sizes: the width of each hidden propagation layer of Eq. (12).
+        n_neighbors: k of Eq. (9), about how many neighbours a row has. Lowered, with a warning, where there are fewer
+            than k + 2 rows.
+        n_candidates: among how many nearest rows a row learns to choose its neighbours; None is 4 k.
+        recall: the share of those nearest rows that must be found. Up to 20,000 rows all are; beyond, an index finds
+            about so many in a fraction of the time (extra ``scale``). 1 always compares every pair.
+        metric: "chord" (Euclidean between rows of unit length), "euclidean", "sqeuclidean", or "precomputed", where X
+            is the full matrix of distances.
+        normalize: scale the rows of X to unit length before all else.
+        normalize_hidden: let the graphs of the hidden layers see rows of unit length.
+        alpha: fraction that a row takes from its neighbours, Eq. (13).
+        beta: weight of the features in the graph, Eq. (8); 0 fixes the graph (NGPN).
+        gamma: "auto", "local" or a number, see :func:`angpn.neighbor_graph`.
+        rule: "simplex" or "printed", see :func:`angpn.neighbor_graph`; "knn", with beta 0, is a plain k-NN graph.
+        num_steps: T of Algorithm 1; None runs it to convergence.
+        direction: "directed", "symmetric" or "normalized", see :class:`angpn.ANGPNConv`.
+        graph_gradient: let the gradient flow through the learnt graph.
+        dropout: share of a hidden layer's numbers that an epoch leaves out.
+        learning_rate: of Adam.
+        weight_decay: of Adam.
+        max_iter: epochs at most.
+        n_iter_no_change: stop after so many epochs in which the validation loss did not improve.
+        tol: what counts as an improvement.
+        validation_fraction: of the labels of each class, held out for early stopping; at least one where a class has
+            more.
+        class_weight: None, "balanced", or the weight of each class.
+        device: "auto" (CUDA where there is one and X is dense, else the CPU) or what torch takes.
+        distributed: True shares the rows out among the processes that torchrun started; False fits in this process
+            alone even there; None is an error under torchrun, and False elsewhere.
+        random_state: an int gives the same result every time.
+        warm_start: fit again from the weights of the last fit.
+        checkpoint: a file that a fit keeps about every second, so that it can be resumed.
+        resume: resume the fit whose ``checkpoint`` this is (perhaps with another ``max_iter``); where there is none, or
+            that of another fit that had ended, begin.
+        verbose: show progress bars.
 
-def _problem(task: Task, features: Any, previous: Mapping[str, Any] | None) -> dict[str, Any]:
-    """All that a fit is known by when it is taken up."""
-    model = task.model
-    problem = {name: getattr(model, name) for name in _PROBLEM}
-    problem |= {
-        "hidden_layer_sizes": as_widths(model.hidden_layer_sizes),
-        "random_state": plain_seed(model.random_state),
-        "X": features,
-        "y": task.labels.codes,
-        "mask": task.mask,
-        "weights": task.weights,
-        "distances": task.distances,
-    }
-    if previous is not None:  # a warm start begins, and holds out, as the fit before it left things
-        problem |= {"known": previous["_codes"], "held": previous["validation_mask_"]}
-    return problem
+    Attributes:
+        classes_: the labels, sorted.
+        transduction_: the most probable label of every row of X; for a row whose label was given it may be another one.
+        label_distributions_: the probability of each class for every row.
+        n_iter_: how many epochs ran.
+        loss_curve_: the training loss before each epoch's update.
+        validation_scores_: the accuracy on held-out labels likewise, or None where none were held out.
+        best_validation_score_: that accuracy for the weights that were kept, or None.
+        best_iter_: the epoch, from 1, whose weights were kept.
+        validation_mask_: the rows whose labels were held out.
+        validation_transduction_: what was predicted for these.
+        module_: the network.
+        neighborhood_: each row's candidates and their distances.
+        recall_: the share of the nearest rows that are among these, on a sample; 1 where all were searched for.
+        neighbor_seconds_: how long the search for them took.
+        layer_graphs_: the learnt S of each layer, sparse.
+        graph_: the last of them.
+        embedding_: the last hidden layer for every row of X.
+        coverage_: what the restriction to candidates cost, on a sample; None where every row was a candidate, only a
+            graph of neighbours was given, or several processes shared the rows.
+        n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
+    It computes in float32 where X is float32, else in float64.
+    """
 
-def _network(task: Task, features: Any, seed: int, previous: Mapping[str, Any] | None) -> ANGPN:
-    model, classes = task.model, task.labels.classes
-    options = {name: plain(getattr(model, name)) for name in _OPTIONS}
-    options["alpha"] = ALPHA if model.alpha == "auto" else options["alpha"]
-    with torch.random.fork_rng(devices=[]):  # making layers draws weights, which are drawn again by our own seed
-        network = ANGPN(
-            features.shape[1],
-            as_widths(model.hidden_layer_sizes),
-            len(classes),
-            n_neighbors=task.n_neighbors,
-            **options,
-        ).to(getattr(torch, features.dtype.name))
-    network.reset_parameters(torch.Generator().manual_seed(seed))
-    if previous is not None:
-        _take_over(network, classes, previous["module_"], previous["classes_"])
-    return network
+    def __init__(
+        self,
+        *,
+        hidden_layer_sizes: Sequence[int] = (50, 50),
+        n_neighbors: int = 20,
+        n_candidates: int | None = None,
+        recall: float = 0.9,
+        metric: Metric = "chord",
+        normalize: bool = True,
+        normalize_hidden: bool = True,
+        alpha: float = 0.7,
+        beta: float = 0.1,
+        gamma: Gamma = "auto",
+        rule: Rule = "simplex",
+        num_steps: int | None = 2,
+        direction: Direction = "normalized",
+        graph_gradient: bool = True,
+        dropout: float = 0.5,
+        learning_rate: float = 0.005,
+        weight_decay: float = 5e-4,
+        max_iter: int = 10_000,
+        n_iter_no_change: int = 100,
+        tol: float = 1e-4,
+        validation_fraction: float = 0.1,
+        class_weight: Mapping[Any, float] | str | None = None,
+        device: str | torch.device = "auto",
+        distributed: bool | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        warm_start: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        verbose: bool | int = False,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.n_neighbors = n_neighbors
+        self.n_candidates = n_candidates
+        self.recall = recall
+        self.metric = metric
+        self.normalize = normalize
+        self.normalize_hidden = normalize_hidden
+        self.alpha = alpha
+        self.beta = beta
+        self.gamma = gamma
+        self.rule = rule
+        self.num_steps = num_steps
+        self.direction = direction
+        self.graph_gradient = graph_gradient
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.class_weight = class_weight
+        self.device = device
+        self.distributed = distributed
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.verbose = verbose
 
+    @classmethod
+    def paper(cls, **overrides: Any) -> Self:
+        """Return it with the paper's configuration; k, which the paper does not give, is 30.
 
-def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, neighborhood: Neighborhood) -> list[Epoch]:
-    """The epochs: those of a checkpoint, then the rest, told to all who watch."""
-    model = task.model
-    callbacks = EpochCallbacks(model, model.max_iter, task.X, task.y)
-    epochs = checkpoint.restore(training)
-    try:
-        with EpochBar(training, enabled=bool(model.verbose) and task.is_main_process) as bar:
-            for epoch in training:
-                epochs.append(epoch)
-                bar.update(epoch)
-                if task.is_main_process:
-                    checkpoint.save(training, epochs, seed)
-                if neighborhood.partition.all_reduce_max(
-                    torch.tensor(float(callbacks.stop_after_epoch()))
-                ):  # all stop where one is told to
-                    break
-    except KeyboardInterrupt:
-        if not epochs or is_part_of_a_whole() or neighborhood.partition.n_processes > 1:
-            raise
-        warn(
-            f"training was interrupted after epoch {len(epochs)} and keeps the best weights so far; fit again, "
-            "with resume=True where there is a checkpoint, to go on"
-        )
-        # The checkpoint of a moment ago is of a whole epoch; what is in hand now may not be.
-    else:
-        if task.is_main_process:
-            checkpoint.save(training, epochs, seed, now=True, finished=True)
-        if len(epochs) == training.last_epoch == model.max_iter and epochs[-1].validation_loss is not None:
-            warn(
-                f"training did not settle within max_iter={model.max_iter} epochs; raise max_iter, or learning_rate",
-                ConvergenceWarning,
+        Args:
+            **overrides: parameters that shall differ.
+
+        Returns:
+            The estimator, not fitted.
+        """
+        return cls(**{**_PAPER, **overrides})
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice(self.metric, "metric", get_args(Metric), "or pass distances to fit")
+        check_alpha(self.alpha)
+        if self.max_iter < 1 or self.n_iter_no_change < 1:
+            raise ValueError(
+                f"max_iter and n_iter_no_change must be at least 1, got {self.max_iter} and {self.n_iter_no_change}; "
+                "the defaults are 10000 and 100"
             )
-    callbacks.end()
-    return epochs
 
+    def _fit_task(self, task: Task) -> Fit:
+        return fit_network(task)
 
-def _held_out(task: Task, seed: int, previous: Mapping[str, Any] | None) -> Array:  # (n,) bool
-    """Rows to validate on. After a warm start a label that was trained on is never among them, nor the reverse."""
-    codes, fraction = task.labels.codes, task.model.validation_fraction
-    if not 0 <= fraction < 1:
-        raise ValueError(f"validation_fraction must lie in [0, 1), got {fraction}; 0 trains on every label")
-    free = codes if task.weights is None else np.where(task.weights > 0, codes, UNLABELLED)
-    kept = np.zeros(len(codes), dtype=bool)
-    if previous is not None:
-        free = np.where(previous["_codes"] == UNLABELLED, free, UNLABELLED)
-        kept = previous["validation_mask_"] & (codes != UNLABELLED)
-    generator = torch.Generator().manual_seed(seed)
-    return kept | hold_out(torch.from_numpy(free), fraction, generator).numpy()
+    def _needed_bytes(self, task: Task) -> int:
+        return network_bytes(task)
 
-
-def _coverage(fitted: FittedNetwork, task: Task, seed: int) -> Coverage | None:
-    neighborhood = fitted.neighborhood
-    if scipy.sparse.issparse(task.distances) or neighborhood.n_candidates == neighborhood.n_rows - 1:
-        return None
-    n_sample = min(200, max(50, _PAIRS_SAMPLED // neighborhood.n_rows))
-    options = {"distances": task.distances, "n_sample": n_sample, "random_state": seed}
-    return candidate_coverage(fitted.module, fitted.rows, neighborhood, fitted.metric, **options)
-
-
-def _serves(previous: Mapping[str, Any], metric: Metric, count: int) -> bool:
-    """Whether the neighbours of the last fit are those of this one."""
-    return previous["_fitted"].metric == metric and previous["neighborhood_"].n_candidates == count
-
-
-def _take_over(network: ANGPN, classes: Array, previous: ANGPN, previous_classes: Array) -> None:
-    """Start from the weights of the last fit; a class that it did not know starts afresh."""
-    if network.config | {"out_channels": 0} != previous.config | {"out_channels": 0}:
-        raise ValueError(
-            "warm_start needs the features and the network of the last fit, got others; fit with warm_start=False"
-        )
-    with torch.no_grad():
-        network.convs.load_state_dict(previous.convs.state_dict())
-        for place, name in enumerate(classes):
-            known = np.flatnonzero(previous_classes == name)
-            if len(known):
-                network.perceptron.weight[place] = previous.perceptron.weight[known[0]]
+    def _set_fitted(self, fitted: FittedNetwork) -> None:
+        try:
+            device = find_device(self.device, scipy.sparse.issparse(fitted.rows))
+        except ValueError:  # of a loaded model, whose device this machine may not have
+            device = torch.device("cpu")
+        self.module_, self.coverage_ = fitted.module.to(device), fitted.coverage

@@ -3,19 +3,17 @@
 import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import torch
 
-from angpn.ensemble.base_learners import GraphOptions, Setting
-from angpn.ensemble.calibration import Calibration
-from angpn.ensemble.ensemble import Committee
-from angpn.ensemble.heads import Radial, Readout
-from angpn.ensemble.label_spreading import Spread, SpreadSetting
-from angpn.ensemble.scaling import View
-from angpn.estimators.fitted import FittedCommittee, FittedNetwork
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.ensemble import Ensemble
+from angpn.estimators.fitted_models import Fitted, FittedEnsemble, FittedNetwork
+from angpn.estimators.persistence_0_1_0 import upgrade
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.coverage import Coverage
 from angpn.network.model import ANGPN
@@ -23,15 +21,26 @@ from angpn.utils.container import read_contents, write_contents
 from angpn.utils.typing import Array
 
 _NETWORK = "network."
-_COMMITTEE = "committee."
+_ENSEMBLE = "ensemble."
 _FEATURES = "features"
 _SPARSE_PARTS = ("data", "indices", "indptr")
 
 
-def save_model(state: Mapping[str, Any], parameters: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+class SavedModel(NamedTuple):
+    """What a file holds."""
+
+    estimator: str  # the name of its class
+    parameters: dict[str, Any]  # of the constructor
+    attributes: dict[str, Any]  # that a fit sets
+
+
+def save_model(
+    estimator: str, state: Mapping[str, Any], parameters: Mapping[str, Any], path: str | os.PathLike[str]
+) -> None:
     """Write the fitted attributes and the constructor's parameters of an estimator."""
     classes, fitted = state["classes_"], state["_fitted"]
     header = {
+        "estimator": estimator,
         "parameters": {name: _to_json(value) for name, value in parameters.items()},
         "classes": {"values": classes.tolist(), "dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str},
         "shape": list(fitted.rows.shape),
@@ -42,7 +51,6 @@ def save_model(state: Mapping[str, Any], parameters: Mapping[str, Any], path: st
         "best_iter": state["best_iter_"],
         "recall": state["recall_"],
         "neighbor_seconds": state["neighbor_seconds_"],
-        "coverage": None if state["coverage_"] is None else list(state["coverage_"]),
         "feature_names": state["feature_names_in_"].tolist() if "feature_names_in_" in state else None,
     }
     arrays = {
@@ -58,11 +66,12 @@ def save_model(state: Mapping[str, Any], parameters: Mapping[str, Any], path: st
         arrays["validation_scores"] = np.array(state["validation_scores_"])
     if isinstance(fitted, FittedNetwork):
         header["unit_rows"] = fitted.unit_rows
+        header["coverage"] = None if fitted.coverage is None else list(fitted.coverage)
         header["network"] = {name: _to_json(value) for name, value in fitted.module.config.items()}
         arrays |= {_NETWORK + name: value.cpu().numpy() for name, value in fitted.module.state_dict().items()}
     else:
-        header["committee"], parts = _committee_parts(fitted.committee)
-        arrays |= {_COMMITTEE + name: value for name, value in parts.items()}
+        header["ensemble"], parts = fitted.ensemble.state()
+        arrays |= {_ENSEMBLE + name: value for name, value in parts.items()}
     if scipy.sparse.issparse(fitted.rows):
         for part in _SPARSE_PARTS:
             arrays[f"{_FEATURES}.{part}"] = getattr(fitted.rows, part)
@@ -71,12 +80,15 @@ def save_model(state: Mapping[str, Any], parameters: Mapping[str, Any], path: st
     write_contents(path, "model", header, arrays)
 
 
-def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fitted attributes and the constructor's parameters that :func:`save_model` wrote."""
-    header, arrays = read_contents(path, "model")
+def load_model(path: str | os.PathLike[str]) -> SavedModel:
+    """Read what :func:`save_model` wrote, of this version or of 0.1.0."""
+    contents = read_contents(path, "model")
     try:
+        header, arrays = upgrade(*contents[:2]) if contents.format == 1 else contents[:2]
         parameters = {name: _from_json(value) for name, value in header["parameters"].items()}
-        return _state(header, arrays), parameters
+        if header["estimator"] != ("ANGPNNetworkClassifier" if "network" in header else "ANGPNClassifier"):
+            raise ValueError(f"the estimator is called {header['estimator']}")
+        return SavedModel(header["estimator"], parameters, _attributes(header, arrays))
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
@@ -85,7 +97,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         ) from error
 
 
-def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
+def _attributes(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
     classes = np.array(header["classes"]["values"], dtype=header["classes"]["dtype"])
     shape = tuple(header["shape"])
     distributions, codes, held = arrays["label_distributions"], arrays["codes"], arrays["validation_mask"]
@@ -97,15 +109,15 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
         raise ValueError("a label is not among the classes")
     if not arrays["validation_codes"].size == held.sum() or (arrays["validation_codes"] >= len(classes)).any():
         raise ValueError("a prediction on a held-out row is not among the classes")
-    rows = _features(arrays, shape)
     neighborhood = Neighborhood(candidates, torch.from_numpy(arrays["distances"]))
-    state: dict[str, Any] = {
+    attributes: dict[str, Any] = {
+        "_fitted": _fitted(header, arrays, neighborhood),
+        "_codes": codes,
+        "_seed": header["seed"],
         "classes_": classes,
         "n_features_in_": shape[1],
-        "_codes": codes,
         "validation_mask_": held,
         "validation_transduction_": classes[arrays["validation_codes"]],
-        "_seed": header["seed"],
         "neighborhood_": neighborhood,
         "n_neighbors_": header["n_neighbors"],
         "recall_": header["recall"],
@@ -117,73 +129,30 @@ def _state(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
         "validation_scores_": arrays["validation_scores"].tolist() if "validation_scores" in arrays else None,
         "best_validation_score_": header["best_validation_score"],
         "best_iter_": header["best_iter"],
-        "coverage_": None if header["coverage"] is None else Coverage(*header["coverage"]),
     }
-    if "network" in header:
-        state["module_"] = _network(header, arrays, rows.dtype)
-        state["_fitted"] = FittedNetwork(state["module_"], rows, neighborhood, header["metric"], header["unit_rows"])
-    else:
-        parts = {name.removeprefix(_COMMITTEE): array for name, array in arrays.items() if name.startswith(_COMMITTEE)}
-        state["committee_"] = _committee(header["committee"], parts)
-        state["_fitted"] = FittedCommittee(state["committee_"], rows, neighborhood, header["metric"], distributions)
     if header["feature_names"] is not None:
-        state["feature_names_in_"] = np.array(header["feature_names"], dtype=object)
-    return state
+        attributes["feature_names_in_"] = np.array(header["feature_names"], dtype=object)
+    return attributes
+
+
+def _fitted(header: Mapping[str, Any], arrays: Mapping[str, Array], neighborhood: Neighborhood) -> Fitted:
+    rows = _features(arrays, tuple(header["shape"]))
+    if "network" in header:
+        coverage = None if header["coverage"] is None else Coverage(*header["coverage"])
+        module = _network(header, arrays, rows.dtype)
+        return FittedNetwork(module, rows, neighborhood, header["metric"], header["unit_rows"], coverage)
+    parts = {name.removeprefix(_ENSEMBLE): array for name, array in arrays.items() if name.startswith(_ENSEMBLE)}
+    ensemble = Ensemble.from_state(header["ensemble"], parts)
+    return FittedEnsemble(ensemble, rows, neighborhood, header["metric"], arrays["label_distributions"])
 
 
 def _network(header: Mapping[str, Any], arrays: Mapping[str, Array], dtype: np.dtype[Any]) -> ANGPN:
-    config = {name: _from_json(value) for name, value in header["network"].items()}
-    with torch.random.fork_rng(devices=[]):  # making layers draws weights, which the file replaces
-        module = ANGPN(**config).to(getattr(torch, dtype.name))
+    with torch.device("meta"):  # shapes alone: the file has the weights
+        module = ANGPN(**{name: _from_json(value) for name, value in header["network"].items()})
+    module = module.to(getattr(torch, dtype.name)).to_empty(device="cpu")
     weights = {name: array for name, array in arrays.items() if name.startswith(_NETWORK)}
     module.load_state_dict({name.removeprefix(_NETWORK): torch.from_numpy(value) for name, value in weights.items()})
     return module.eval()
-
-
-def _committee_parts(committee: Committee) -> tuple[dict[str, Any], dict[str, Array]]:
-    """A committee as what JSON holds, and arrays."""
-    view = committee.view
-    header = {
-        "scaling": view.scaling,
-        "metric": view.metric,
-        "options": list(committee.options),
-        "settings": [list(setting) for setting in committee.settings],
-        "temperature": committee.calibration.temperature,
-        "scales": [getattr(member, "scale", None) for member in committee.readouts],
-        "rates": [getattr(getattr(member, "radial", None), "rate", None) for member in committee.readouts],
-    }
-    parts: dict[str, Any] = {"center": view.center, "spread": view.spread, "basis": view.basis}
-    parts |= {"beliefs": committee.beliefs, "shift": committee.calibration.shift}
-    for number, readout in enumerate(committee.readouts):
-        if isinstance(readout, Spread):
-            parts[f"{number}.scores"] = readout.scores
-            continue
-        parts[f"{number}.weight"], parts[f"{number}.bias"] = readout.weight, readout.bias
-        if readout.radial is not None:
-            parts[f"{number}.centers"], parts[f"{number}.whitening"] = readout.radial.centers, readout.radial.whitening
-    return header, {name: np.asarray(value) for name, value in parts.items() if value is not None}
-
-
-def _committee(header: Mapping[str, Any], parts: Mapping[str, Array]) -> Committee:
-    def tensor(name: str) -> torch.Tensor:
-        return torch.from_numpy(parts[name])
-
-    readouts: list[Readout | Spread] = []
-    for number, (scale, rate) in enumerate(zip(header["scales"], header["rates"], strict=True)):
-        if scale is None:
-            readouts.append(Spread(tensor(f"{number}.scores")))
-            continue
-        radial = None if rate is None else Radial(tensor(f"{number}.centers"), rate, tensor(f"{number}.whitening"))
-        readouts.append(Readout(scale, tensor(f"{number}.weight"), tensor(f"{number}.bias"), radial))
-    view = View(header["scaling"], header["metric"], *(parts.get(name) for name in ("center", "spread", "basis")))
-    return Committee(
-        view,
-        GraphOptions(*header["options"]),
-        [Setting(*values) if len(values) > 1 else SpreadSetting(*values) for values in header["settings"]],
-        readouts,
-        Calibration(header["temperature"], tensor("shift")),
-        tensor("beliefs") if "beliefs" in parts else None,
-    )
 
 
 def _features(arrays: Mapping[str, Array], shape: tuple[int, ...]) -> Any:
@@ -195,13 +164,15 @@ def _features(arrays: Mapping[str, Array], shape: tuple[int, ...]) -> Any:
 
 
 def _to_json(value: Any) -> Any:
-    """Plain values as they are; mappings and sequences marked, since JSON knows fewer kinds than Python."""
+    """Return plain values as they are; mappings and sequences marked, since JSON knows fewer kinds than Python."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return {"number": str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, EnsembleConfig):
+        return {"config": {name: _to_json(item) for name, item in asdict(value).items()}}
     if isinstance(value, Mapping):
         return {"mapping": [[_to_json(key), _to_json(item)] for key, item in value.items()]}
     if isinstance(value, list | tuple | np.ndarray):
@@ -214,6 +185,8 @@ def _to_json(value: Any) -> Any:
 def _from_json(value: Any) -> Any:
     if isinstance(value, dict) and "number" in value:
         return float(value["number"])
+    if isinstance(value, dict) and "config" in value:
+        return EnsembleConfig(**{name: _from_json(item) for name, item in value["config"].items()})
     if isinstance(value, dict) and "mapping" in value:
         return {_from_json(key): _from_json(item) for key, item in value["mapping"]}
     if isinstance(value, dict):

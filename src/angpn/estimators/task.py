@@ -1,4 +1,4 @@
-"""What a fit is asked, and what it gives."""
+"""What an estimator is asked to fit, and what a fit returns."""
 
 import traceback
 from collections.abc import Mapping
@@ -8,17 +8,16 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
-from angpn.estimators.fitted import FittedCommittee, FittedNetwork
+from angpn.estimators.fitted_models import Fitted
 from angpn.neighbors.distributed import broadcast_from_main, is_main_process, n_processes
-from angpn.network.coverage import Coverage
 from angpn.utils.labels import UNLABELLED, EncodedLabels
 from angpn.utils.typing import Array
 
-_WHOLES = ("joblib.", "sklearn.model_selection.", "angpn.labelling.", "angpn.experiments.")
+_OUTER_LOOPS = ("joblib.", "sklearn.model_selection.", "angpn.labelling.", "angpn.experiments.")
 
 
 class Task(NamedTuple):
-    """What is asked, checked."""
+    """A fit that was asked for, checked."""
 
     model: Any  # the estimator, for its parameters
     X: Any
@@ -29,25 +28,25 @@ class Task(NamedTuple):
     distances: Any
     n_neighbors: int
     previous: Mapping[str, Any] | None  # the attributes of the last fit, for a warm start
-    distributed: bool = False  # whether several processes fit together
+    distributed: bool  # whether several processes fit together
 
     @property
     def n_processes(self) -> int:
-        """The number of processes that fit together."""
+        """How many processes fit together."""
         return n_processes() if self.distributed else 1
 
     @property
     def is_main_process(self) -> bool:
-        """Whether this process shows progress and writes checkpoints."""
+        """Whether this process writes, warns and shows progress for all."""
         return not self.distributed or is_main_process()
 
-    def drawn_seed(self) -> int:
-        """A seed by ``random_state``; processes that work together have the same."""
+    def draw_seed(self) -> int:
+        """Draw a seed by ``random_state``; processes that fit together get the same."""
         seed = int(check_random_state(self.model.random_state).randint(2**31 - 1))
         return broadcast_from_main(seed) if self.distributed else seed
 
     def row_weights(self, mask: Array | None, dtype: np.dtype[Any]) -> Array | None:  # (n,)
-        """How much each row counts. Balance is that of the training labels: validation labels have no say in it."""
+        """Return how much each row counts; classes are balanced by the training labels alone."""
         labels, weights, class_weight = self.labels, self.weights, self.model.class_weight
         if class_weight is None:
             return None if weights is None else weights.astype(dtype)
@@ -65,9 +64,9 @@ class Task(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What a fit gives; see the attributes of the estimator."""
+    """What a fit returns; see the attributes of the estimators."""
 
-    fitted: FittedNetwork | FittedCommittee
+    fitted: Fitted
     seed: int
     distributions: Array  # (n, c)
     losses: list[float]  # by epoch or round
@@ -75,13 +74,12 @@ class Fit(NamedTuple):
     best_iter: int  # from 1
     best_score: float | None
     validation_mask: Array  # (n,) bool
-    held_codes: Array  # what was predicted for these while their labels were held out
+    held_codes: Array  # predicted for these while their labels were held out
     recall: float
     neighbor_seconds: float
-    coverage: Coverage | None
 
 
-def is_part_of_a_whole() -> bool:
-    """Whether fit was called by something larger, which an interrupt should end as a whole."""
+def is_inside_outer_loop() -> bool:
+    """Tell whether fit was called by something larger, such as a search, which an interrupt should end as a whole."""
     callers = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(None))
-    return any(name.startswith(_WHOLES) for name in callers)
+    return any(name.startswith(_OUTER_LOOPS) for name in callers)

@@ -1,4 +1,4 @@
-"""The paper's experiments: who runs on what (:mod:`studies`), how (:mod:`runner`), and what came out (:mod:`results`).
+"""The paper's experiments: studies and their runs, splits, the runner, results files, statistics and the report.
 
 >>> from angpn.experiments import STUDIES
 >>> len(STUDIES["grid"].runs())  # 4 sets x 3 rates x 5 splits x 17 methods

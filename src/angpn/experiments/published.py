@@ -1,13 +1,13 @@
-"""Published figures, mean and standard deviation of the accuracy in per cent: of the paper, and of later ones."""
+"""Published accuracies, mean and standard deviation in per cent: of the paper, and of later ones."""
 
 from typing import NamedTuple
 
 
-class Figure(NamedTuple):
-    """A cell of a table."""
+class PublishedAccuracy(NamedTuple):
+    """A cell of a published table."""
 
     mean: float
-    std: float | None  # None where it was not given
+    std: float | None  # None where it was not published
 
 
 _CELLS = [(dataset, rate) for dataset in ("svhn", "cifar10", "20news", "coraml") for rate in (10, 20, 30)]
@@ -35,15 +35,17 @@ _ROWS = {
 }
 
 
-def _parsed(row: str, cells: list[tuple[str, int]]) -> dict[tuple[str, int], Figure]:
+def _parsed(row: str, cells: list[tuple[str, int]]) -> dict[tuple[str, int], PublishedAccuracy]:
     numbers = [float(number) for number in row.split()]
-    return {cell: Figure(*numbers[2 * place : 2 * place + 2]) for place, cell in enumerate(cells)}
+    return {cell: PublishedAccuracy(*numbers[2 * at : 2 * at + 2]) for at, cell in enumerate(cells)}
 
 
 # By method, then by (data set, rate).
-PUBLISHED: dict[str, dict[tuple[str, int], Figure]] = {method: _parsed(row, _CELLS) for method, row in _ROWS.items()}
+PUBLISHED: dict[str, dict[tuple[str, int], PublishedAccuracy]] = {
+    method: _parsed(row, _CELLS) for method, row in _ROWS.items()
+}
 
-# Wine, Cancer, Digits with 10, 10 and 50 labels to learn from and twice as many to choose by. The first six are the
+# Wine, Cancer, Digits with 10, 10 and 50 training labels and twice as many validation labels. The first six are the
 # table of LDS (Franceschi et al., 2019) as a paper of 2021 (HGLAT) reprints it, the seventh its own row; SLAPS (Fatemi
 # et al., 2021) is its best variant, which also has MNIST with 1,000, 2,000 and 3,000 labels.
 _GRAPH_FREE_ROWS = {
@@ -57,8 +59,10 @@ _GRAPH_FREE_ROWS = {
 }
 _GRAPH_FREE_CELLS = [("wine", 10), ("breast_cancer", 10), ("digits", 50)]
 
-PUBLISHED_GRAPH_FREE: dict[str, dict[tuple[str, int], Figure]] = {
+PUBLISHED_GRAPH_FREE: dict[str, dict[tuple[str, int], PublishedAccuracy]] = {
     method: _parsed(row, _GRAPH_FREE_CELLS) for method, row in _GRAPH_FREE_ROWS.items()
 }
 _SLAPS_MNIST = {1000: 94.66, 2000: 95.35, 3000: 95.54}
-PUBLISHED_GRAPH_FREE["SLAPS"] |= {("mnist10k", count): Figure(mean, None) for count, mean in _SLAPS_MNIST.items()}
+PUBLISHED_GRAPH_FREE["SLAPS"] |= {
+    ("mnist10k", count): PublishedAccuracy(mean, None) for count, mean in _SLAPS_MNIST.items()
+}

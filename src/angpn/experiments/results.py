@@ -1,4 +1,4 @@
-"""The results file: a JSON line for each run, whole or not there."""
+"""The results file of a study: one JSON line for each run."""
 
 import json
 import os
@@ -15,9 +15,12 @@ Record = dict[str, Any]
 
 
 class ResultsFile:
-    """Results that are appended a line at a time, by one process at a time.
+    """A file of results to which one process at a time appends lines.
 
-    Used as a context manager it is locked, and what a killed process left half-written at the end is cut off.
+    As a context manager it holds a lock, and truncates a line that a killed process left half-written at the end.
+
+    Args:
+        path: The file, which need not exist.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -27,7 +30,7 @@ class ResultsFile:
     def __enter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._open()
-        self._cut_torn_line()
+        self._truncate_partial_line()
         return self
 
     def __exit__(
@@ -36,7 +39,11 @@ class ResultsFile:
         self._close()
 
     def append(self, record: Record) -> None:
-        """Add a line; it is on the disk when this returns."""
+        """Append a line and flush it to disk.
+
+        Args:
+            record: The result of a run, as :func:`~angpn.experiments.runner.perform` returns it.
+        """
         assert self._handle is not None
         line = (json.dumps(record) + "\n").encode()
         while line:
@@ -44,26 +51,40 @@ class ResultsFile:
         os.fsync(self._handle)
 
     def read(self) -> list[Record]:
-        """All whole lines."""
+        """Read all complete lines.
+
+        Returns:
+            The records, in the order of the file.
+
+        Raises:
+            ValueError: If a line is no JSON object.
+        """
         if not self.path.exists():
             return []
         records = []
         for number, line in enumerate(self.path.read_bytes().split(b"\n")[:-1], start=1):
             try:
-                records.append(json.loads(line))
+                record = json.loads(line)
             except ValueError as error:
                 raise ValueError(
                     f"{self.path} must hold a JSON object on each line, got {error} in line {number}; "
                     "delete that line, or name another folder"
                 ) from None
+            if "settings" in record:  # the key until version 0.1.0
+                record["hyperparameters"] = record.pop("settings")
+            records.append(record)
         return records
 
-    def tidy(self, runs: Sequence[Run]) -> None:
-        """Write the file anew: of each run the last line, those of ``runs`` in their order and before all others."""
-        latest = {identity(record): record for record in self.read()}
-        wanted = [found for run in runs if (found := latest.pop(run_identity(run), None)) is not None]
+    def compact(self, runs: Sequence[Run]) -> None:
+        """Rewrite the file with the last line of each run.
+
+        Args:
+            runs: Runs whose lines come first, in this order; those of other runs follow.
+        """
+        latest = {record_key(record): record for record in self.read()}
+        first = [record for run in runs if (record := latest.pop(run_key(run), None)) is not None]
         with replacing(self.path) as temporary:
-            temporary.write_text("".join(json.dumps(record) + "\n" for record in [*wanted, *latest.values()]))
+            temporary.write_text("".join(json.dumps(record) + "\n" for record in [*first, *latest.values()]))
         self._close()
         self._open()
 
@@ -85,45 +106,46 @@ class ResultsFile:
             os.close(self._handle)
             self._handle = None
 
-    def _cut_torn_line(self) -> None:
+    def _truncate_partial_line(self) -> None:
         assert self._handle is not None
-        whole = self.path.read_bytes().rfind(b"\n") + 1
-        os.ftruncate(self._handle, whole)
+        end = self.path.read_bytes().rfind(b"\n") + 1
+        os.ftruncate(self._handle, end)
 
 
-def identity(record: Record) -> str:
-    """What two lines of the same run have in common."""
-    return json.dumps([record[name] for name in ("dataset", "rate", "split", "method", "settings")], sort_keys=True)
+def record_key(record: Record) -> str:
+    """Return a key that is equal for all records of the same run."""
+    names = ("dataset", "rate", "split", "method", "hyperparameters")
+    return json.dumps([record[name] for name in names], sort_keys=True)
 
 
-def run_identity(run: Run) -> str:
-    """:func:`identity` of a run that may not have a line yet."""
-    return json.dumps([*run[:4], list(run.settings)], sort_keys=True)
+def run_key(run: Run) -> str:
+    """Return the :func:`record_key` of the records of a run."""
+    return json.dumps([*run[:4], list(run.hyperparameters)], sort_keys=True)
 
 
-def of_runs(records: Iterable[Record], runs: Iterable[Run]) -> list[Record]:
-    """The last result of each of these runs, in their order; lines of other runs and older ones are left out."""
-    latest = {identity(record): record for record in records}
-    return [latest[run_identity(run)] for run in runs if run_identity(run) in latest]
+def latest_records(records: Iterable[Record], runs: Iterable[Run]) -> list[Record]:
+    """Return the last record of each run that has one, in the order of the runs."""
+    latest = {record_key(record): record for record in records}
+    return [latest[run_key(run)] for run in runs if run_key(run) in latest]
 
 
 def outstanding(runs: Iterable[Run], records: Iterable[Record]) -> list[Run]:
-    """The runs without a result: none yet, a failure, or one that was made with other parameters."""
-    done = {identity(record): record["parameters"] for record in records if record["error"] is None}
-    return [run for run in runs if done.get(run_identity(run)) not in run.parameters()]
+    """Return the runs without a valid record: none, a failure, or one with other parameters."""
+    done = {record_key(record): record["parameters"] for record in records if record["error"] is None}
+    return [run for run in runs if done.get(run_key(run)) not in run.parameters()]
 
 
-def borrowed(runs: Iterable[Run], records: Iterable[Record]) -> list[Record]:
-    """The results of other studies that answer these runs too: same data, split, method and parameters."""
-    known = {_place(record): record for record in records if record["error"] is None}
-    found = []
+def reusable_records(runs: Iterable[Run], records: Iterable[Record]) -> list[Record]:
+    """Return records of other studies for these runs: same data, split, method and parameters."""
+    known = {_fit_key(record): record for record in records if record["error"] is None}
+    reused = []
     for run in runs:
-        if len(run.settings) == 1:  # else it is a choice among several, which no single fit answers
-            place = json.dumps([*run[:4], run.parameters()[0]], sort_keys=True)
-            if place in known:
-                found.append({**known[place], "settings": [dict(setting) for setting in run.settings]})
-    return found
+        if len(run.hyperparameters) == 1:  # a selection among several is not the result of one fit
+            key = json.dumps([*run[:4], run.parameters()[0]], sort_keys=True)
+            if key in known:
+                reused.append({**known[key], "hyperparameters": [dict(values) for values in run.hyperparameters]})
+    return reused
 
 
-def _place(record: Record) -> str:
+def _fit_key(record: Record) -> str:
     return json.dumps([record[name] for name in ("dataset", "rate", "split", "method", "parameters")], sort_keys=True)

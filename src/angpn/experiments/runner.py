@@ -1,7 +1,7 @@
-"""Runs in parallel processes, each result written down as it comes.
+"""Execution of runs in parallel processes, each result appended to a file as it comes.
 
-Killed and started again it goes on where it was: a run depends on its data, split, method and seed alone, so the end is
-the same. A run that fails, or whose process dies, is written down with its traceback and does not stop the others.
+A killed study resumes where it was, with the same results: a run depends on its data, split, method and seed alone. A
+run that fails, or whose process dies, is recorded with its traceback and does not stop the others.
 """
 
 import importlib.metadata
@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from angpn.baselines import shared_graph
 from angpn.baselines.base import GraphBaseline
 from angpn.datasets import SETS
-from angpn.experiments.results import Record, ResultsFile, borrowed, of_runs, outstanding
+from angpn.experiments.results import Record, ResultsFile, latest_records, outstanding, reusable_records
 from angpn.experiments.splits import SPLITS, Protocol
 from angpn.experiments.studies import Run, plain_parameters
 from angpn.utils.memory import forget_peak, peak_bytes, resident_bytes
@@ -36,12 +36,12 @@ _VERSIONED = ("angpn", "torch", "torch_geometric", "scikit-learn", "numpy", "sci
 
 
 class Progress(NamedTuple):
-    """How far a study is."""
+    """Progress of a study."""
 
     done: int
     total: int
     failed: int
-    seconds_left: float | None  # at the pace of each method so far
+    seconds_left: float | None  # by the mean duration of each method so far
 
 
 def execute(
@@ -53,31 +53,41 @@ def execute(
     others: Sequence[str | os.PathLike[str]] = (),
     on_progress: Callable[[Progress, Record | None], None] = lambda progress, record: None,
 ) -> list[Record]:
-    """Do the runs that ``path`` has no result of, and return the last result of each.
+    """Execute the runs that have no valid result in a file yet, and return the last result of each.
 
-    What the results files ``others`` have done already, with the same parameters, is taken from there.
+    Each process has one thread, so that processes do not compete for cores and results do not depend on their number.
 
-    Each of the ``workers`` processes, by default one for each core, has one thread: two that spin on the same cores are
-    twenty times slower, and results do not depend on the machine. ``cache_folder`` keeps embeddings that do not depend
-    on labels.
+    Args:
+        runs: The runs.
+        path: Results file of the study.
+        workers: Number of processes; None is one for each core.
+        cache_folder: Folder for embeddings that do not depend on labels.
+        others: Results files of other studies, whose results are reused where all parameters agree.
+        on_progress: Called at the start, and after each run with its record.
+
+    Returns:
+        The last record of each run, in the order of ``runs``.
+
+    Raises:
+        BlockingIOError: If another process writes the same file.
     """
     workers = workers or os.cpu_count() or 1
     with ResultsFile(path) as results:
         elsewhere = [record for other in others if Path(other) != results.path for record in ResultsFile(other).read()]
-        for record in borrowed(outstanding(runs, results.read()), elsewhere):
+        for record in reusable_records(outstanding(runs, results.read()), elsewhere):
             results.append(record)
         before = results.read()
         waiting = outstanding(runs, before)
-        pace = _Pace(before, workers)
+        durations = _Durations(before, workers)
         done, failed = len(runs) - len(waiting), 0
-        on_progress(Progress(done, len(runs), failed, pace.left(waiting)), None)
-        team = [_Worker(cache_folder) for _ in range(min(workers, len(waiting)))]
+        on_progress(Progress(done, len(runs), failed, durations.remaining(waiting)), None)
+        pool = [_Worker(cache_folder) for _ in range(min(workers, len(waiting)))]
         try:
-            idle, busy = list(team), dict[Any, _Worker]()
+            idle, busy = list(pool), dict[Any, _Worker]()
             while waiting or busy:
                 while idle and waiting:
                     worker = idle.pop()
-                    worker.begin(waiting.pop(0))
+                    worker.submit(waiting.pop(0))
                     busy[worker.connection] = worker
                 for connection in multiprocessing.connection.wait(list(busy)):
                     worker = busy.pop(connection)
@@ -85,18 +95,18 @@ def execute(
                     results.append(record)
                     idle.append(worker)
                     done, failed = done + 1, failed + (record["error"] is not None)
-                    pace.add(record)
-                    under_way = [worker.run for worker in busy.values()]
-                    on_progress(Progress(done, len(runs), failed, pace.left([*waiting, *under_way])), record)
+                    durations.add(record)
+                    running = [worker.run for worker in busy.values()]
+                    on_progress(Progress(done, len(runs), failed, durations.remaining([*waiting, *running])), record)
         finally:
-            for worker in team:
+            for worker in pool:
                 worker.end()
-        results.tidy(runs)
-        return of_runs(results.read(), runs)
+        results.compact(runs)
+        return latest_records(results.read(), runs)
 
 
-class _Pace:
-    """How long what is left will take, by the mean of what each method took so far."""
+class _Durations:
+    """Estimate of the remaining time by the mean duration of each method so far."""
 
     def __init__(self, records: Sequence[Record], workers: int) -> None:
         self._seconds: dict[tuple[str, str], list[float]] = {}
@@ -108,16 +118,16 @@ class _Pace:
         if record["error"] is None:
             self._seconds.setdefault((record["method"], record["dataset"]), []).append(record["wall_seconds"])
 
-    def left(self, runs: Sequence[Run]) -> float | None:
+    def remaining(self, runs: Sequence[Run]) -> float | None:
         if not self._seconds:
             return None
-        overall = float(np.mean(np.concatenate([np.array(found) for found in self._seconds.values()])))
-        means = {key: float(np.mean(found)) for key, found in self._seconds.items()}
+        overall = float(np.mean(np.concatenate([np.array(seconds) for seconds in self._seconds.values()])))
+        means = {key: float(np.mean(seconds)) for key, seconds in self._seconds.items()}
         return sum(means.get((run.method, run.dataset), overall) for run in runs) / self._workers
 
 
 class _Worker:
-    """A process that does one run after another; a new one takes the place of one that died."""
+    """A process that executes one run after another, and is restarted where it dies."""
 
     def __init__(self, cache_folder: str | os.PathLike[str] | None) -> None:
         self._cache_folder = cache_folder
@@ -125,14 +135,14 @@ class _Worker:
 
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")  # a fork would inherit torch's threads in an unknown state
-        self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._cache_folder), daemon=True)
+        self.connection, child_end = context.Pipe()
+        self._process = context.Process(target=_serve, args=(child_end, self._cache_folder), daemon=True)
         self._process.start()
-        theirs.close()
+        child_end.close()
 
-    def begin(self, run: Run) -> None:
+    def submit(self, run: Run) -> None:
         self.run = run
-        if not self._process.is_alive():  # between two runs
+        if not self._process.is_alive():  # it died between two runs
             self._start()
         self.connection.send(run)
 
@@ -151,7 +161,7 @@ class _Worker:
 
 
 def _serve(connection: Any, cache_folder: str | os.PathLike[str] | None) -> None:
-    """What a worker's process does."""
+    """Execute runs from a pipe until it is closed: the main loop of a worker process."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()  # type: ignore[func-returns-value]
@@ -167,18 +177,18 @@ def _serve(connection: Any, cache_folder: str | os.PathLike[str] | None) -> None
 
 
 def perform(run: Run, cache_folder: str | os.PathLike[str] | None = None) -> Record:
-    """One run, in this process. Test labels are looked at once, after all is decided."""
+    """Execute one run in this process and return its record; test labels are used once, after the selection."""
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = _measured(run, cache_folder)
+            measures = _measure(run, cache_folder)
     except Exception:
         return _record(run, error=traceback.format_exc())
-    return _record(run, **found, wall_seconds=round(time.perf_counter() - started, 3))
+    return _record(run, **measures, wall_seconds=round(time.perf_counter() - started, 3))
 
 
-def _measured(run: Run, cache_folder: str | os.PathLike[str] | None) -> Record:
+def _measure(run: Run, cache_folder: str | os.PathLike[str] | None) -> Record:
     X, truth = _data(run.dataset, run.protocol)
     split = SPLITS[run.protocol](truth, run.rate, run.split)
     y = np.where(split.training | split.validation, truth, -1)
@@ -192,15 +202,15 @@ def _measured(run: Run, cache_folder: str | os.PathLike[str] | None) -> Record:
     seconds = 0.0
     for model in models:
         seconds += _fit(model, run, X, y, split.validation, cache_folder)
-        hits = model.transduction_[split.validation] == y[split.validation]
+        correct = model.transduction_[split.validation] == y[split.validation]
         of_truth = model.label_distributions_[split.validation, np.searchsorted(model.classes_, y[split.validation])]
-        score = float(np.mean(hits)), float(np.log(of_truth + 1e-12).mean())
+        score = float(np.mean(correct)), float(np.log(of_truth + 1e-12).mean())
         if best is None or score > best[0]:
             best = score, model
     assert best is not None
     (val_accuracy, _), model = best
     peak = peak_bytes()
-    found: Record = {
+    measures: Record = {
         "test_accuracy": round(100 * float(np.mean((model.transduction_ == truth)[split.test])), 4),
         "val_accuracy": round(100 * val_accuracy, 4),
         "seconds": round(seconds, 3),
@@ -209,28 +219,28 @@ def _measured(run: Run, cache_folder: str | os.PathLike[str] | None) -> Record:
         "parameters": plain_parameters(model),
     }
     if hasattr(model, "layer_graphs_"):
-        found["purity"] = [round(_purity(graph, truth), 4) for graph in model.layer_graphs_]
-    return found
+        measures["purity"] = [round(_purity(graph, truth), 4) for graph in model.layer_graphs_]
+    return measures
 
 
 def _fit(model: Any, run: Run, X: Any, y: Any, validation: Any, cache_folder: str | os.PathLike[str] | None) -> float:
-    """Fit, and how long that takes: with its graph and its embedding, also where these were made by a run before."""
+    """Fit, and return the duration, including that of a graph and an embedding that were cached by an earlier run."""
     options: dict[str, Any] = {"validation_mask": validation if validation.any() else None}
-    spared = 0.0
+    cached_seconds = 0.0
     if isinstance(model, GraphBaseline):
-        options["graph"], spared = _graph(run.dataset, run.protocol, model.n_neighbors)
+        options["graph"], cached_seconds = _graph(run.dataset, run.protocol, model.n_neighbors)
     if "cache_folder" in model.get_params():
         model.set_params(cache_folder=cache_folder)
     start = time.perf_counter()
     model.fit(X, y, **options)
-    return time.perf_counter() - start + spared + getattr(model, "spared_seconds_", 0.0)
+    return time.perf_counter() - start + cached_seconds + getattr(model, "cached_seconds_", 0.0)
 
 
 @cache
 def _data(name: str, protocol: Protocol) -> tuple[Any, Any]:
-    found = SETS[name].load()
-    tables = protocol == "lds" and name in ("wine", "breast_cancer")  # scaled there, for all methods
-    return scale(found.data) if tables else found.data, found.target
+    bunch = SETS[name].load()
+    tables = protocol == "lds" and name in ("wine", "breast_cancer")  # standardised there, for all methods
+    return scale(bunch.data) if tables else bunch.data, bunch.target
 
 
 @cache
@@ -240,20 +250,20 @@ def _graph(name: str, protocol: Protocol, n_neighbors: int) -> tuple[Any, float]
 
 
 def _purity(graph: Any, truth: Any) -> float:
-    """The share of S's mass that joins rows of the same class."""
+    """Return the share of the weights of S between rows of the same class."""
     entries = graph.tocoo()
     rows, columns = entries.coords
     return float(entries.data[truth[rows] == truth[columns]].sum() / entries.data.sum())
 
 
-def _record(run: Run, *, error: str | None = None, **found: Any) -> Record:
-    named = {"dataset": run.dataset, "rate": run.rate, "split": run.split, "method": run.method}
-    nothing = dict.fromkeys(("test_accuracy", "val_accuracy", "seconds", "peak_mb", "n_iter", "parameters"))
+def _record(run: Run, *, error: str | None = None, **measures: Any) -> Record:
+    names = {"dataset": run.dataset, "rate": run.rate, "split": run.split, "method": run.method}
+    missing = dict.fromkeys(("test_accuracy", "val_accuracy", "seconds", "peak_mb", "n_iter", "parameters"))
     return {
-        **named,
-        **nothing,
-        **found,
-        "settings": [dict(setting) for setting in run.settings],
+        **names,
+        **missing,
+        **measures,
+        "hyperparameters": [dict(values) for values in run.hyperparameters],
         "error": error,
         "versions": _versions(),
     }
@@ -261,15 +271,15 @@ def _record(run: Run, *, error: str | None = None, **found: Any) -> Record:
 
 @cache
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in _VERSIONED:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def results_path(folder: str | os.PathLike[str], study: str) -> Path:
-    """The results file of a study."""
+    """Return the path of the results file of a study."""
     return Path(folder) / f"{study}.jsonl"

@@ -1,4 +1,4 @@
-"""Which rows are labelled, which validate, which are tested."""
+"""Splits of the rows into training, validation and test rows."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -13,18 +13,36 @@ VALIDATION_COUNT = 1000
 
 
 class Split(NamedTuple):
-    """A part of the rows for each purpose, (n,) bool each; every row is in exactly one."""
+    """Masks of the rows; every row is in exactly one.
 
-    training: Array
-    validation: Array
-    test: Array
+    Attributes:
+        training: Rows whose labels are trained on.
+        validation: Rows whose labels serve stopping and the selection of hyper-parameters.
+        test: All other rows.
+    """
+
+    training: Array  # (n,) bool
+    validation: Array  # (n,) bool
+    test: Array  # (n,) bool
 
 
-def paper_split(labels: Array, rate: int, number: int) -> Split:
-    """``rate`` per cent of each class to train on, 5 per cent to validate on, the rest to test.
+def paper_split(
+    labels: Array,  # (n,)
+    rate: int,
+    number: int,
+) -> Split:
+    """Draw the paper's split: ``rate`` per cent of each class for training, 5 for validation, the rest for test.
 
-    The same number gives the same split to every method, and splits nest: what is trained on at 10 per cent is also
-    trained on at 20.
+    The same number gives every method the same split, and splits nest: training rows at 10 per cent are also training
+    rows at 20.
+
+    Args:
+        labels: The class of each row.
+        rate: Per cent of each class for training.
+        number: Number of the split, the seed of the draw.
+
+    Returns:
+        The split.
     """
     generator = np.random.default_rng(number)
     training, validation = np.zeros(len(labels), dtype=bool), np.zeros(len(labels), dtype=bool)
@@ -37,23 +55,23 @@ def paper_split(labels: Array, rate: int, number: int) -> Split:
 
 
 def lds_split(labels: Array, count: int, number: int) -> Split:
-    """The protocol of Franceschi et al. (2019): ``count`` labels to train on, twice as many held out, the rest to test.
+    """Draw a split of Franceschi et al. (2019): ``count`` training labels, twice as many for validation, the rest test.
 
-    Three nested stratified splits with one seed; of the held-out labels half are for early stopping and half for
-    settings there, all for settings here.
+    Three nested stratified splits with one seed. There, half of the validation labels serve early stopping and half the
+    selection of hyper-parameters; here, all serve both.
     """
     rows = np.arange(len(labels))
     parts = []
-    for left in (3 * count, 2 * count, count):  # the test rows leave first
-        rows, away = train_test_split(
-            rows, random_state=number, stratify=labels[rows], train_size=left, test_size=len(rows) - left
+    for kept in (3 * count, 2 * count, count):  # the test rows are split off first
+        rows, split_off = train_test_split(
+            rows, random_state=number, stratify=labels[rows], train_size=kept, test_size=len(rows) - kept
         )
-        parts.append(away)
+        parts.append(split_off)
     return _as_split(labels, rows, np.concatenate(parts[1:]))
 
 
 def counted_split(labels: Array, count: int, number: int) -> Split:
-    """``count`` labels to train on in all, 1000 more to validate on, both as the classes are distributed."""
+    """Draw ``count`` training labels in all and 1000 for validation, both stratified by class."""
     known, _ = train_test_split(
         np.arange(len(labels)), random_state=number, stratify=labels, train_size=count + VALIDATION_COUNT
     )
@@ -64,7 +82,7 @@ def counted_split(labels: Array, count: int, number: int) -> Split:
 
 
 def few_split(labels: Array, count: int, number: int) -> Split:
-    """``count`` labels of each class, and none to validate on."""
+    """Draw ``count`` training labels of each class, and none for validation."""
     generator = np.random.default_rng(number)
     chosen = [generator.permutation(np.flatnonzero(labels == label))[:count] for label in np.unique(labels)]
     return _as_split(labels, np.concatenate(chosen), np.array([], dtype=np.int64))

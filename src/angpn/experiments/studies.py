@@ -1,4 +1,4 @@
-"""Which runs there are: the paper's grid, the same with settings chosen, and what its figures vary."""
+"""The studies and their runs: the paper's grid, tuned hyper-parameters, and sensitivity to each hyper-parameter."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -8,7 +8,7 @@ from angpn.baselines import METHODS
 from angpn.experiments.splits import Protocol
 
 DATASETS = ("svhn", "cifar10", "20news", "coraml")
-# As tables name the sets, in the paper's order.
+# Names of the sets in tables, in the paper's order.
 TITLES = {
     "svhn": "SVHN",
     "cifar10": "CIFAR",
@@ -25,39 +25,66 @@ N_SPLITS = 5
 TABLE_1 = ("ManiReg", "LP", "DeepWalk", "DGI", "GraphSAGE", "GCN", "GAT", "ANGPN")
 TABLE_2 = ("NGPN", "ANGPN")
 
-# The embedding of these depends on the graph alone: with one seed for all splits it is computed once for each graph.
+# The embedding of these does not depend on labels: with one seed for all splits it is computed once for each graph.
 SEEDED_ONCE = ("DeepWalk", "DGI")
 
-Setting = Mapping[str, Any]
+HyperParameters = Mapping[str, Any]
 
 
 class Run(NamedTuple):
-    """A fit, or as many fits as there are settings to choose from on the validation labels."""
+    """A fit, or one fit for each candidate of hyper-parameters, selected on the validation labels.
+
+    Attributes:
+        dataset: Name of the data set.
+        rate: Per cent of each class for training; a number of labels for protocols other than "paper".
+        split: Number of the random split.
+        method: Name in :data:`angpn.baselines.METHODS`.
+        hyperparameters: Candidates; each holds what differs from the defaults of the method.
+        protocol: How labels are drawn, see :mod:`angpn.experiments.splits`.
+    """
 
     dataset: str
-    rate: int  # per cent of each class that is trained on
+    rate: int
     split: int
     method: str
-    settings: tuple[Setting, ...] = ({},)  # what differs from the method's defaults
-    protocol: Protocol = "paper"  # how labels are drawn; "lds" and others count labels where "paper" has per cent
+    hyperparameters: tuple[HyperParameters, ...] = ({},)
+    protocol: Protocol = "paper"
 
     def models(self) -> list[Any]:
-        """An unfitted estimator for each setting."""
+        """Make an estimator for each candidate of hyper-parameters.
+
+        Returns:
+            The unfitted estimators.
+        """
         seed = 0 if self.method in SEEDED_ONCE else self.split
-        return [METHODS[self.method](random_state=seed, **setting) for setting in self.settings]
+        return [METHODS[self.method](random_state=seed, **values) for values in self.hyperparameters]
 
     def parameters(self) -> list[dict[str, Any]]:
-        """The parameters of each, as JSON has them: an older result is still of this run if it has one of these."""
+        """List all parameters of each estimator as JSON has them; a result with other parameters is outdated.
+
+        Returns:
+            The parameters of each estimator.
+        """
         return [plain_parameters(model) for model in self.models()]
 
     def order(self) -> tuple[Any, ...]:
-        """Sorts runs so that each method has a result early, and all have the same splits."""
-        known = list(METHODS)
-        return self.split, self.rate, self.dataset, known.index(self.method), json.dumps(self.settings, sort_keys=True)
+        """Make a sort key: first all methods on the first split, then on the next.
+
+        Returns:
+            The key.
+        """
+        method = list(METHODS).index(self.method)
+        return self.split, self.rate, self.dataset, method, json.dumps(self.hyperparameters, sort_keys=True)
 
 
 class Study(NamedTuple):
-    """Runs that answer one question, in a results file of their own."""
+    """Runs that answer one question, with a results file of their own.
+
+    Attributes:
+        name: Name of the study and of its results file.
+        question: What it measures.
+        make: Function that returns all its runs.
+    """
 
     name: str
     question: str
@@ -71,7 +98,17 @@ class Study(NamedTuple):
         n_splits: int | None = None,
         methods: Collection[str] | None = None,
     ) -> list[Run]:
-        """Those of its runs that are asked for, in the order to run them in."""
+        """Return the runs of the study, restricted by the arguments that are not None, in the order to execute them.
+
+        Args:
+            datasets: Names of data sets.
+            rates: Label rates or numbers of labels.
+            n_splits: Number of splits.
+            methods: Names of methods.
+
+        Returns:
+            The runs.
+        """
         return sorted(
             (
                 run
@@ -86,44 +123,45 @@ class Study(NamedTuple):
 
 
 def _crossed(
-    methods: Mapping[str, Sequence[tuple[Setting, ...]]] | Sequence[str],
+    methods: Mapping[str, Sequence[tuple[HyperParameters, ...]]] | Sequence[str],
     *,
     datasets: Sequence[str] = DATASETS,
     rates: Sequence[int] = (10,),
     n_splits: int = 3,
     protocol: Protocol = "paper",
 ) -> list[Run]:
-    """Every method (with each of its groups of settings) on every set, rate and split."""
+    """Return the runs of every method (with each of its tuples of candidates) on every set, rate and split."""
     groups = methods if isinstance(methods, Mapping) else {name: [({},)] for name in methods}
     return [
-        Run(dataset, rate, split, method, tuple(settings), protocol)
-        for method, choices in groups.items()
-        for settings in choices
+        Run(dataset, rate, split, method, tuple(candidates), protocol)
+        for method, groups_of_method in groups.items()
+        for candidates in groups_of_method
         for dataset in datasets
         for rate in rates
         for split in range(n_splits)
     ]
 
 
-def _each(name: str, values: Sequence[Any]) -> list[tuple[Setting, ...]]:
+def _each(name: str, values: Sequence[Any]) -> list[tuple[HyperParameters, ...]]:
+    """Return a run's single candidate for each value."""
     return [({name: value},) for value in values]
 
 
-def _product(**values: Sequence[Any]) -> tuple[Setting, ...]:
-    """All combinations of these values."""
-    settings: list[dict[str, Any]] = [{}]
+def _product(**values: Sequence[Any]) -> tuple[HyperParameters, ...]:
+    """Return all combinations of these values as candidates."""
+    candidates: list[dict[str, Any]] = [{}]
     for name, choices in values.items():
-        settings = [{**setting, name: choice} for setting in settings for choice in choices]
-    return tuple(settings)
+        candidates = [{**candidate, name: choice} for candidate in candidates for choice in choices]
+    return tuple(candidates)
 
 
-def _one_at_a_time(name: str, values: Sequence[Any]) -> tuple[Setting, ...]:
-    """Each value as the only one of a method that would choose among several by itself."""
+def _one_at_a_time(name: str, values: Sequence[Any]) -> tuple[HyperParameters, ...]:
+    """Return each value as a candidate, for a method that selects among several values itself."""
     return tuple({name: (value,)} for value in values)
 
 
-# Four settings for each method, the same budget for all; where a method has a graph, its density is among them.
-TUNED: dict[str, tuple[Setting, ...]] = {
+# Four candidates for each method, the same budget for all; the density of the graph varies where there is one.
+TUNED: dict[str, tuple[HyperParameters, ...]] = {
     "ANGPN": _product(n_neighbors=(10, 30), alpha=(0.2, 0.5)),
     "ANGPN-auto": _product(n_neighbors=(10, 20), beta=(0.0, 0.1)),
     "NGPN": _product(n_neighbors=(10, 30), alpha=(0.2, 0.5)),
@@ -186,7 +224,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         Study(
             "grid",
-            "Tables I and II: published settings",
+            "Tables I and II: published hyper-parameters",
             lambda: _crossed(list(METHODS), rates=RATES, n_splits=N_SPLITS),
         ),
         Study("depth", "Accuracy by the number of hidden layers", _depth),
@@ -210,16 +248,16 @@ STUDIES: dict[str, Study] = {
         Study("few", "One to five labels a class", _few_labels),
         Study(
             "tuned",
-            "Settings chosen on the validation labels, four for each method",
-            # Each run is four fits, so one set must do.
-            lambda: _crossed({name: [settings] for name, settings in TUNED.items()}, datasets=("coraml",), n_splits=2),
+            "Hyper-parameters selected on the validation labels, four candidates for each method",
+            # Each run is four fits, so the study has one set.
+            lambda: _crossed({name: [values] for name, values in TUNED.items()}, datasets=("coraml",), n_splits=2),
         ),
     )
 }
 
 SMOKE = Study(
     "grid",
-    "Two bundled sets, a few epochs: whether everything runs, not how well",
+    "Two bundled sets and a few epochs, to check that everything runs",
     lambda: _crossed(
         {"ANGPN": [({"max_iter": 20},)], "NGPN": [({"max_iter": 20},)], "LogisticRegression": [({},)]},
         datasets=("digits", "wine"),
@@ -229,6 +267,6 @@ SMOKE = Study(
 
 
 def plain_parameters(model: Any) -> dict[str, Any]:
-    """What the result of a model depends on, as JSON gives it back (tuples become lists)."""
-    found = {name: value for name, value in model.get_params().items() if name != "cache_folder"}
-    return json.loads(json.dumps(found, default=str))
+    """Return the parameters that determine the result of a model, as JSON has them (tuples become lists)."""
+    parameters = {name: value for name, value in model.get_params().items() if name != "cache_folder"}
+    return json.loads(json.dumps(parameters, default=str))

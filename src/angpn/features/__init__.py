@@ -1,10 +1,10 @@
-"""Features from what people have: folders of images and lists of texts.
+"""Features of images and texts.
 
-Images need ``pip install angpn[images]`` when their features are computed; texts need nothing more.
+Features of images need ``pip install angpn[images]``; those of texts need nothing more.
 """
 
+from angpn.features.image_source import image_files
 from angpn.features.images import image_features
-from angpn.features.reading import image_files
 from angpn.features.text import TextFeatures, text_features
 from angpn.features.text_files import read_texts
 

@@ -1,4 +1,4 @@
-"""Images to feature vectors, by a network trained on ImageNet."""
+"""Feature vectors of images by a network trained on ImageNet."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from angpn.features.networks import Layer, feature_network
-from angpn.features.reading import Images, image_source
+from angpn.features.image_networks import Layer, feature_network
+from angpn.features.image_source import Images, image_source
 from angpn.utils.checks import check_finite
 from angpn.utils.inputs import find_device
 from angpn.utils.progress import count_bar
@@ -21,7 +21,7 @@ _STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
 
 
 def image_features(
-    images: Images,  # a folder, a list of files, or an array (n, h, w, 3) or (n, h, w) uint8
+    images: Images,  # arrays are (n, h, w, 3) or (n, h, w), uint8
     *,
     model: str | nn.Module = "efficientnet-lite0",
     layer: Layer = "last",
@@ -31,21 +31,33 @@ def image_features(
     device: str | torch.device = "cpu",
     progress: bool = False,
 ) -> Array:  # (n, d) float32
-    """What a trained network sees in each image: similar pictures get similar rows.
+    """Compute a feature vector for each image by a pretrained network.
 
-    Each image is stretched to a square of ``size`` pixels, coloured as ImageNet's are, and sent through the network;
-    the map that comes out is pooled to a vector. Images are read batch by batch, so a folder may be larger than memory.
+    Each image is resized to a square, standardised by the mean and standard deviation of ImageNet, and passed through
+    the network, whose feature map is pooled to a vector. Images are read in batches, so a folder may exceed memory.
 
     Args:
-        images: files below a folder come in the order of :func:`~angpn.features.image_files`.
+        images: A folder, whose files come in the order of :func:`~angpn.features.image_files`; a list of files; or an
+            array.
         model: ``"efficientnet-lite0"`` works offline. ``"timm:NAME"`` and ``"torchvision:NAME"`` load the pretrained
-            weights of these libraries, if installed. A torch module maps (b, 3, size, size) to a map (b, c, h, w) or
-            to vectors (b, d); it is moved to ``device``.
-        layer: ``"last"``, or the number of a block of efficientnet-lite0 counted from 0. Early blocks see strokes and
-            textures, which suits digits; the last map sees objects.
-        pooling: ``"mean"`` or ``"max"`` over the map, or ``"grid:K"``, the means on a K x K grid, which keep where a
-            thing is.
-        size: larger sees finer detail and takes longer, by its square.
+            weights of these libraries, if installed. A torch module maps (b, 3, size, size) to a feature map
+            (b, c, h, w) or to vectors (b, d); it is moved to ``device``.
+        layer: ``"last"``, or the number of a block of efficientnet-lite0 from 0. Early blocks represent strokes and
+            textures, which suits digits; the last one represents objects.
+        pooling: ``"mean"`` or ``"max"`` over the feature map, or ``"grid:K"``, the means on a K x K grid, which keep
+            the position.
+        size: Width and height in pixels; the time grows with its square.
+        batch_size: Number of images that pass through the network at once.
+        device: Device of the network, as torch takes it.
+        progress: Show a progress bar on standard error.
+
+    Returns:
+        One row of features for each image.
+
+    Raises:
+        ValueError: If an image cannot be decoded, or an option has no such value.
+        OSError: If a file does not exist or cannot be read.
+        ImportError: If a package is missing; the message names it.
     """
     source = image_source(images)
     _check_positive(size, "size")
@@ -66,10 +78,10 @@ def image_features(
 
 
 def as_input(image: Array, size: int) -> Tensor:  # (h, w, 3) uint8 to (1, 3, size, size)
-    """An image as networks trained on ImageNet expect it.
+    """Resize and standardise an image as networks trained on ImageNet expect it.
 
-    Bicubic interpolation overshoots at edges: what leaves the range of colours is cut off before it is standardised.
-    An image that shrinks is smoothed first, or its fine texture would turn into false patterns.
+    Bicubic interpolation overshoots at edges, so values are clipped to the range of colours before they are
+    standardised. An image that shrinks is antialiased.
     """
     pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float() / 255
     shrinks = max(pixels.shape[2:]) > size
@@ -78,7 +90,7 @@ def as_input(image: Array, size: int) -> Tensor:  # (h, w, 3) uint8 to (1, 3, si
 
 
 def _pooling(pooling: str) -> Callable[[Tensor], Tensor]:
-    """From maps (b, c, h, w) to vectors (b, d)."""
+    """Return the function from feature maps (b, c, h, w) to vectors (b, d)."""
     name, _, cells = str(pooling).partition(":")
     if name == "grid" and cells.isdecimal() and int(cells) > 0:
         return lambda maps: _grid(maps, int(cells))
@@ -101,7 +113,7 @@ def _grid(maps: Tensor, cells: int) -> Tensor:  # (b, c, h, w) to (b, c * cells 
 
 
 def _vectors(output: Any, count: int, pool: Callable[[Tensor], Tensor], pooling: str) -> Tensor:  # (b, d) float32
-    """The network's output as one vector an image, on the CPU."""
+    """Return the output of the network as one vector for each image, on the CPU."""
     if not isinstance(output, Tensor) or output.ndim not in (2, 4) or output.shape[0] != count:
         got = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
         raise ValueError(
@@ -118,7 +130,7 @@ def _vectors(output: Any, count: int, pool: Callable[[Tensor], Tensor], pooling:
 
 @contextmanager
 def _evaluating(network: nn.Module) -> Iterator[None]:
-    """Dropout off and batch statistics fixed; afterwards each part of a user's network is as it was."""
+    """Put the network in evaluation mode, and restore the mode of each of its modules afterwards."""
     modes = [(part, part.training) for part in network.modules()]
     network.eval()
     try:

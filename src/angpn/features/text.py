@@ -1,4 +1,4 @@
-"""Texts to feature vectors: TF-IDF, or any encoder."""
+"""Feature vectors of texts: TF-IDF, or any encoder."""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -29,7 +29,23 @@ def text_features(
     sublinear_tf: bool = True,
     max_features: int | None = 50_000,
 ) -> Any:  # (n, d) float32, a CSR array for TF-IDF
-    """One row of features for each text; the parameters are those of :class:`TextFeatures`."""
+    """Compute a row of features for each text; see :class:`TextFeatures` for details and for new texts.
+
+    Args:
+        texts: The texts.
+        encoder: Function from a list of texts to a matrix, in place of TF-IDF.
+        min_df: Drop words in fewer texts than this number (an int) or share (a float).
+        max_df: Drop words in more texts than this number (an int) or share (a float).
+        sublinear_tf: Count a word that occurs t times as 1 + ln t.
+        max_features: Keep at most this many words, the most frequent.
+
+    Returns:
+        One row for each text.
+
+    Raises:
+        ValueError: If no word remains, an option is out of range, or the encoder returns no finite rows.
+        TypeError: If a text is no string.
+    """
     features = TextFeatures(
         encoder=encoder, min_df=min_df, max_df=max_df, sublinear_tf=sublinear_tf, max_features=max_features
     )
@@ -37,20 +53,23 @@ def text_features(
 
 
 class TextFeatures:
-    """TF-IDF that is fitted once and encodes new texts the same way, or an encoder behind the same interface.
+    """TF-IDF features, fitted on some texts and applied to others; or an encoder with the same interface.
 
     Words of two or more letters, in lower case; no list of stop words and no stemming, so that languages are treated
-    alike: words that most texts share fall by ``max_df``. Rows have unit length, except that a text without a known
-    word has an empty row.
+    alike: ``max_df`` drops words that most texts share. Rows are L2-normalised; a text without a known word has an
+    empty row.
 
     Args:
-        encoder: a function from a list of texts to a matrix, such as ``SentenceTransformer(...).encode``, in place of
-            TF-IDF and all its parameters below.
-        min_df: drop words in fewer texts than this number (an int) or share (a float). Where that leaves no word, as
-            in a very small corpus, 1 is taken; ``min_df_`` says which.
-        max_df: drop words in more texts than this number (an int) or share (a float).
-        sublinear_tf: count a word that occurs t times as 1 + ln t.
-        max_features: keep at most this many words, the most frequent.
+        encoder: Function from a list of texts to a matrix, such as ``SentenceTransformer(...).encode``, in place of
+            TF-IDF and all parameters below.
+        min_df: Drop words in fewer texts than this number (an int) or share (a float). Where no word would remain, as
+            in a very small corpus, 1 is used.
+        max_df: Drop words in more texts than this number (an int) or share (a float).
+        sublinear_tf: Count a word that occurs t times as 1 + ln t.
+        max_features: Keep at most this many words, the most frequent.
+
+    Attributes:
+        min_df_: The ``min_df`` that was used.
 
     >>> features = TextFeatures().fit(["red roses", "red tulips", "old cars", "new cars"])
     >>> features.vocabulary_
@@ -78,50 +97,98 @@ class TextFeatures:
         self.max_features = max_features
 
     def fit(self, texts: Iterable[str]) -> Self:
-        """Learn the words and how rare they are. An encoder has nothing to learn."""
+        """Fit the vocabulary and the inverse document frequencies; an encoder is not fitted.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            The fitted features.
+
+        Raises:
+            ValueError: If no word remains or a parameter is out of range.
+            TypeError: If a text is no string.
+        """
         texts = _checked_texts(texts)
         if self.encoder is None:
             self._fit_tfidf(texts)
         return self
 
     def transform(self, texts: Iterable[str]) -> Any:  # (n, d) float32, a CSR array for TF-IDF
-        """Encode texts, new ones or those of the fit."""
+        """Compute the features of texts, new ones or those of the fit.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            One row for each text.
+
+        Raises:
+            NotFittedError: If TF-IDF has not been fitted.
+        """
         texts = _checked_texts(texts)
         if self.encoder is not None:
             return _checked_rows(self.encoder(texts), len(texts))
         return scipy.sparse.csr_array(self._fitted().transform(texts))
 
     def fit_transform(self, texts: Iterable[str]) -> Any:  # (n, d) float32, a CSR array for TF-IDF
-        """Fit and encode the same texts."""
+        """Fit on texts and compute their features.
+
+        Args:
+            texts: The texts.
+
+        Returns:
+            One row for each text.
+        """
         if self.encoder is not None:
             return self.transform(texts)
         return scipy.sparse.csr_array(self._fit_tfidf(_checked_texts(texts)))
 
     @property
     def vocabulary_(self) -> list[str]:
-        """The word of each column."""
+        """The word of each column of the features."""
         return self._fitted().get_feature_names_out().tolist()
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """All that :meth:`from_state` needs: a header that JSON can hold, and arrays."""
+        """Return the fitted state, from which :meth:`from_state` restores it.
+
+        Returns:
+            A header for JSON, and arrays.
+
+        Raises:
+            ValueError: If there is an encoder, which cannot be saved.
+        """
         if self.encoder is not None:
-            raise ValueError("only TF-IDF can be written down, got an encoder; save the encoder by its own means")
+            raise ValueError("only TF-IDF can be saved, got an encoder; save the encoder by its own means")
         idf, words = self._fitted().idf_, self.vocabulary_
         parameters = {name: plain(getattr(self, name)) for name in (*_PARAMETERS, "min_df_")}
         return {**parameters, "vocabulary": words}, {"idf": idf}
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The fitted features that :meth:`to_state` wrote down."""
+        """Restore fitted features.
+
+        Args:
+            header: The header that :meth:`to_state` returned.
+            arrays: The arrays that it returned.
+
+        Returns:
+            The fitted features.
+
+        Raises:
+            ValueError: If a part of the state is missing or inconsistent.
+        """
         missing = [name for name in (*_PARAMETERS, "min_df_", "vocabulary") if name not in header]
         missing += [] if "idf" in arrays else ["idf"]
         if missing:
-            raise ValueError(f"a state of text features must be as to_state made it, got no {missing[0]}; make it anew")
+            raise ValueError(
+                f"a state of text features must be as to_state made it, got no {missing[0]}; create it again"
+            )
         words, idf = header["vocabulary"], arrays["idf"]
         if idf.shape != (len(words),) or not np.isfinite(idf).all():
             raise ValueError(
                 f"a state of text features must have a finite idf for each of its {len(words)} words, got shape "
-                f"{idf.shape}; make it anew"
+                f"{idf.shape}; create it again"
             )
         features = cls(**{name: header[name] for name in _PARAMETERS})
         features.min_df_ = header["min_df_"]
@@ -147,7 +214,7 @@ class TextFeatures:
             reason = f"each is in more texts than max_df={self.max_df} allows; raise max_df or pass more texts"
         else:
             reason = "none has a word of two or more letters; pass other texts, or an encoder"
-        raise ValueError(f"the {len(texts)} texts must have a word that tells them apart, got none: {reason}")
+        raise ValueError(f"the {len(texts)} texts must have a word that distinguishes them, got none: {reason}")
 
     def _unfitted(self, min_df: int | float, vocabulary: list[str] | None = None) -> Any:
         return TfidfVectorizer(
@@ -168,15 +235,15 @@ class TextFeatures:
 
 
 def _normal_form(text: str) -> str:
-    """Lower case, and one way to write a letter where Unicode has several."""
+    """Return the text in lower case and in Unicode normal form NFKC."""
     return unicodedata.normalize("NFKC", text).lower()
 
 
 @cache
 def _word_pattern() -> str:
-    """Two or more letters; and in Chinese and Japanese, which put no spaces between words, each character.
+    """Return the pattern of a word: two or more letters, or one character of Chinese and Japanese.
 
-    Python's regular expressions do not count vowel signs as letters: without them, Hindi words would fall to pieces.
+    Python's regular expressions do not count vowel signs as letters, which would split Hindi words; they are added.
     """
     signs = "".join(chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
     characters = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -200,7 +267,7 @@ def _checked_texts(texts: Iterable[Any]) -> list[str]:
 
 
 def _checked_rows(encoded: Any, n_texts: int) -> Any:  # (n, d) float32
-    """What an encoder returned, if it is a finite row for each text."""
+    """Return the output of an encoder, after a check that it has a finite row for each text."""
     rows = as_sparse_rows(encoded, torch.float32)
     if rows is not None:
         check_finite(torch.from_numpy(rows.sum(axis=1)[:, None]), "what the encoder returned")

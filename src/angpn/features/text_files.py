@@ -1,11 +1,23 @@
-"""Texts from a file."""
+"""Read texts from a file."""
 
 import os
 from pathlib import Path
 
 
 def read_texts(path: str | os.PathLike[str], encoding: str = "utf-8") -> list[str]:
-    """One text a line. An empty line is an empty text, so that line i stays row i of the features."""
+    """Read one text from each line; an empty line is an empty text, so that line i is row i of the features.
+
+    Args:
+        path: The file.
+        encoding: Its encoding.
+
+    Returns:
+        The texts.
+
+    Raises:
+        ValueError: If the file has another encoding or no text.
+        OSError: If it does not exist or cannot be read.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path} must be a text file, got none there; check the name")
@@ -24,12 +36,12 @@ def read_texts(path: str | os.PathLike[str], encoding: str = "utf-8") -> list[st
             f"{path} must be {encoding} text, got byte 0x{content[error.start]:02x} in line "
             f"{len(_lines(before + '.'))}; save the file as {encoding}, or name its encoding, such as 'latin-1'"
         ) from error
-    texts = _lines(text.removeprefix("\ufeff"))  # the mark that some editors put first
+    texts = _lines(text.removeprefix("\ufeff"))  # byte order mark
     if not any(texts):
         raise ValueError(f"{path} must hold at least one line of text, got none; name another file")
     return texts
 
 
 def _lines(text: str) -> list[str]:
-    """Split where any system ends a line, and nowhere else: str.splitlines also splits inside some texts."""
+    """Split at the line ends of all systems; str.splitlines would split at other characters too."""
     return text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")

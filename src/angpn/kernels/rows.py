@@ -31,7 +31,7 @@ def step_rows(
     indices,
     distances,
     graph_features,  # F
-    inverse,  # 1 / |f_i| where the graph sees rows of unit length, else 1
+    inverse,  # 1 / |f_i| where the graph is made from rows of unit length, else 1
     affinity_bound,  # at least |<f_i, f_j>| for all j, with the above
     beta,
     gamma,
@@ -40,12 +40,12 @@ def step_rows(
     sizes,  # the support of S, to be filled
     columns,
     weights,
-    directed,  # whether to propagate as well: otherwise what follows is left alone
+    directed,  # whether to propagate as well; otherwise what follows is not used
     alpha,
     inputs,  # H
     out,  # the next F
 ):
-    """One alternation of Algorithm 1: S by Eq. (9), by either rule, then F by Eq. (13). False if a score is not finite.
+    """Run one alternation of Algorithm 1: S by Eq. (9), by either rule, then F by Eq. (13). False if a score overflows.
 
     Candidates come nearest first, so as soon as one could not enter the support even with the largest affinity that
     ``affinity_bound`` allows, none after it can.
@@ -120,12 +120,12 @@ def step_rows(
 
 @_compile
 def _project(bound, largest, used, score, taken, columns, weights):
-    """Projection of the scores onto the simplex: its support and weights, and how many they are.
+    """Project the scores onto the simplex: fill in support and weights, and return how many they are.
 
     ``bound`` is not above the threshold, but for rounding, and ``largest`` is the largest score.
     """
     zero, one = score.dtype.type(0), score.dtype.type(1)
-    # Taken from the largest, lest the 1 be lost beside scores of 1e8; what is 1 below it gets nothing.
+    # The largest is subtracted, since beside scores of 1e8 the 1 would be lost; scores 1 below it get no weight.
     for entry in range(used):
         score[entry] -= largest
     rounding = score.dtype.type(1e-5) * (one + abs(largest))
@@ -149,7 +149,7 @@ def _project(bound, largest, used, score, taken, columns, weights):
 
 @_compile
 def _keep_above(threshold, used, score, taken, columns):
-    """Move the scores above the threshold, and their columns, to the front; how many they are."""
+    """Move the scores above the threshold, and their columns, to the front; return how many they are."""
     kept = 0
     for entry in range(used):
         value = score[entry]
@@ -161,7 +161,7 @@ def _keep_above(threshold, used, score, taken, columns):
 
 @_compile
 def inverse_lengths(start, stop, features, inverse):
-    """1 / |f_i|, or 0 for a row of no length, as :func:`angpn.anfp.algorithm.unit_rows`."""
+    """Compute 1 / |f_i|, or 0 for a row of no length, as :func:`angpn.anfp.algorithm.unit_rows`."""
     for i in range(start, stop):
         square = _dot(features[i], features[i])
         inverse[i] = 1 / np.sqrt(square) if square > 1e-12 else 0
@@ -169,7 +169,7 @@ def inverse_lengths(start, stop, features, inverse):
 
 @_compile
 def aggregate_rows(start, stop, chosen, sizes, columns, weights, keep, factor, features, out):
-    """out_p += keep * f_i + factor * sum_j w_pj f_j."""
+    """Add keep * f_i + factor * sum_j w_pj f_j to out_p."""
     for p in range(start, stop):
         own, mine = features[chosen[p]], out[p]
         for channel in range(mine.shape[0]):
@@ -202,7 +202,7 @@ def transpose(sizes, columns, ends, sources, places):
 
 @_compile
 def aggregate_transposed_rows(start, stop, ends, sources, places, weights, by_source, factor, features, out):
-    """out_j += factor * sum_s w_sj b_s f_s over its sources s; weights are flat, b_s = 1 if ``by_source`` is empty."""
+    """Add factor * sum_s w_sj b_s f_s over its sources s to out_j; weights are flat, empty ``by_source`` is all 1."""
     longest = 0
     for j in range(start, stop):
         longest = max(longest, ends[j] - (ends[j - 1] if j > 0 else 0))
@@ -236,7 +236,7 @@ def gradient_rows(
     of_affinities,  # to be filled, on the support
     of_graph_features,  # to be filled in the chosen rows
 ):
-    """Backward through the graph, as far as it stays in the row.
+    """Go back through the graph, as far as it stays in the row.
 
     The gradient of a weight is ``factor * <a_p, b_j>``, plus ``factor * <b_i, a_j>`` if both, plus what the degrees of
     its two ends add. The Jacobian of the rule takes it to the affinities: on the support it subtracts the mean for
@@ -266,7 +266,7 @@ def gradient_rows(
 
 @_compile
 def unit_gradient_rows(start, stop, features, inverse, gradient):
-    """From the gradient of the rows at unit length to that of the rows themselves, in place."""
+    """Turn the gradient of the rows at unit length into that of the rows themselves, in place."""
     for i in range(start, stop):
         row, mine = features[i], gradient[i]
         along = inverse[i] * inverse[i] * _dot(row, mine)
@@ -276,7 +276,7 @@ def unit_gradient_rows(start, stop, features, inverse, gradient):
 
 @_compile
 def _products(size, columns, row, features, out):
-    """out = <row, f_j> for the columns j; four at once: the row is loaded once, and no sum waits for another."""
+    """Compute <row, f_j> for the columns j; four at once: the row is loaded once, and no sum waits for another."""
     zero = row.dtype.type(0)
     entry = 0
     while entry + 4 <= size:
@@ -306,7 +306,7 @@ def _dot(a, b):
 
 @_compile
 def _add_rows(size, columns, weights, factor, features, out):
-    """out += factor * sum over the entries of weight * row of features; four at once, to touch ``out`` less often."""
+    """Add factor * sum over the entries of weight * row of features; four at once, to touch ``out`` less often."""
     width = out.shape[0]
     entry = 0
     while entry + 4 <= size:
@@ -328,7 +328,7 @@ def _add_rows(size, columns, weights, factor, features, out):
 
 @_compile
 def sparse_product_rows(start, stop, lists, row_starts, row_columns, row_values, starts, columns, values, width, out):
-    """out_il = <r_i, x_j> with j the l-th candidate of i, for the rows of two CSR matrices of ``width`` columns."""
+    """Compute out_il = <r_i, x_j> with j the l-th candidate of i, for two CSR matrices of ``width`` columns."""
     row = np.zeros(width, values.dtype)
     for i in range(start, stop):
         for place in range(row_starts[i], row_starts[i + 1]):
@@ -345,7 +345,7 @@ def sparse_product_rows(start, stop, lists, row_starts, row_columns, row_values,
 
 @_compile_unfused
 def squared_distance_rows(start, stop, lists, rows, row_inverse, features, inverse, chord, out):
-    """out_il = |r_i - x_j|^2 with j the l-th candidate of i, rows scaled by their inverse lengths where ``chord``.
+    """Compute out_il = |r_i - x_j|^2 with j the l-th candidate of i, of rows at unit length where ``chord``.
 
     From differences, so that equal rows are at 0. An empty row has cosine 0 with all others.
     """

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-# Below this many rows a thread would wait longer for its turn than it works.
+# Below this many rows starting a thread takes longer than its work.
 _MIN_ROWS = 256
 # Below this many rows an epoch is as fast on one thread (1500 rows: 3.4 ms against 3.7 on two), and two such fits at a
 # time do not wait for each other's spinning threads, which made them twenty times slower.
@@ -30,7 +30,7 @@ _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def over_rows(kernel: Callable[..., Any], n_rows: int, *arguments: Any) -> list[Any]:
-    """``kernel(start, stop, *arguments)`` for ranges that cover all rows; what each returned."""
+    """Call ``kernel(start, stop, *arguments)`` for ranges that cover all rows; return what each returned."""
     parts = max(1, min(torch.get_num_threads(), n_rows // _MIN_ROWS))
     bounds = [n_rows * part // parts for part in range(parts + 1)]
     if parts == 1:
@@ -44,7 +44,7 @@ def over_rows(kernel: Callable[..., Any], n_rows: int, *arguments: Any) -> list[
 
 @contextmanager
 def threads_for(n_rows: int) -> Iterator[None]:
-    """One thread for torch and the loops here while few rows are worked on."""
+    """Use one thread for torch and the loops here while few rows are worked on."""
     before = torch.get_num_threads()
     if n_rows >= _SMALL or before == 1:
         yield
@@ -57,7 +57,7 @@ def threads_for(n_rows: int) -> Iterator[None]:
 
 
 def _python_team(run: Callable[[int], Any], parts: int) -> list[Any]:
-    """``run(0)`` to ``run(parts - 1)`` on Python threads; the calling thread takes its share."""
+    """Call ``run(0)`` to ``run(parts - 1)`` on Python threads, the calling thread included."""
     global _pool, _pool_size
     if _pool is None or _pool_size < parts - 1:
         _pool, _pool_size = ThreadPoolExecutor(parts - 1, thread_name_prefix="angpn"), parts - 1
@@ -70,7 +70,7 @@ _pool_size = 0
 
 
 def _openmp_team(run: Callable[[int], Any], parts: int) -> list[Any]:
-    """The same on torch's OpenMP threads."""
+    """Do the same on torch's OpenMP threads."""
     results: list[Any] = [None] * parts
     errors: list[BaseException] = []
     numbers = itertools.count()  # next() on it is atomic, and tells the threads apart
@@ -92,7 +92,7 @@ def _openmp_team(run: Callable[[int], Any], parts: int) -> list[Any]:
 
 
 def _find_openmp() -> Any:
-    """The entry point of the very OpenMP library that torch is linked to, or None where there is none."""
+    """Return the entry point of the OpenMP library that torch is linked to, or None where there is none."""
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
         function = library.GOMP_parallel
@@ -108,10 +108,9 @@ _team = _openmp_team if _gomp_parallel else _python_team
 
 
 def _after_fork() -> None:
-    """A child has neither OpenMP's threads nor those of the pool it remembers.
+    """Let a child use one thread: it has neither OpenMP's threads nor those of the pool of its parent.
 
-    torch's own operations would wait for such threads for ever, so the child is told to do with one, as torch's data
-    loaders tell theirs.
+    torch's own operations would wait for such threads for ever; torch's data loaders do the same for their workers.
     """
     global _pool, _team
     _pool, _team = None, _python_team

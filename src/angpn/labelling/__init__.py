@@ -1,22 +1,29 @@
-"""The main job: a user labelled a few rows of a file or folder, label the rest.
+"""Label the unlabelled rows of a file or folder.
 
-rows (what the input holds) -> encoders (features) -> job (fit, and what is worth telling) -> output (files).
+rows (read the input) -> encoders (features) -> job (fit and collect results) -> output (files) and report (HTML page).
 """
 
-from angpn.labelling.job import Outcome, Settings, Task, encoder_of, run, understand
-from angpn.labelling.output import check_folder, predict_file, write_output
-from angpn.labelling.rows import Rows, read_rows
+from angpn.labelling.input_rows import Rows, read_rows
+from angpn.labelling.job import (
+    LabellingOptions,
+    LabellingResult,
+    LabellingTask,
+    make_encoder,
+    read_task,
+    run_task,
+)
+from angpn.labelling.output import check_output_folder, predict_file, write_output
 
 __all__ = [
-    "Outcome",
+    "LabellingOptions",
+    "LabellingResult",
+    "LabellingTask",
     "Rows",
-    "Settings",
-    "Task",
-    "check_folder",
-    "encoder_of",
+    "check_output_folder",
+    "make_encoder",
     "predict_file",
     "read_rows",
-    "run",
-    "understand",
+    "read_task",
+    "run_task",
     "write_output",
 ]

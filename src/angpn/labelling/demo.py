@@ -1,4 +1,4 @@
-"""The main job on data that scikit-learn bundles: a few digits are labelled, label the rest."""
+"""The labelling job on scikit-learn's digits, beside two methods of scikit-learn."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -7,27 +7,43 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 from sklearn.semi_supervised import LabelSpreading
 
-from angpn.labelling import Outcome, Rows, Settings, Task
-from angpn.labelling.encoders import thumbnail
+from angpn.labelling import LabellingOptions, LabellingResult, LabellingTask, Rows
+from angpn.labelling.encoders import make_thumbnail
 from angpn.utils.labels import UNLABELLED
 
 
-def digits_task(*, label_rate: float = 0.1, seed: int = 0) -> tuple[Task, np.ndarray]:
-    """1,797 handwritten digits with ``label_rate`` of their labels, as the command would read them; and the truth."""
+def digits_task(*, label_rate: float = 0.1, seed: int = 0) -> tuple[LabellingTask, np.ndarray]:
+    """Make a labelling task of 1,797 handwritten digits, and return it with the true labels.
+
+    Args:
+        label_rate: Share of the rows of each class whose label is given.
+        seed: Which rows are labelled, and the seed of the fit.
+
+    Returns:
+        The task, and the true label of each row as text.
+    """
     digits = load_digits()
     truth = digits.target.astype(str).astype(object)
-    chosen, _ = train_test_split(np.arange(len(truth)), train_size=label_rate, stratify=truth, random_state=seed)
+    labelled, _ = train_test_split(np.arange(len(truth)), train_size=label_rate, stratify=truth, random_state=seed)
     y = np.full(len(truth), None, dtype=object)
-    y[chosen] = truth[chosen]
+    y[labelled] = truth[labelled]
     ids = [f"digit {number}" for number in range(len(truth))]
-    pictures = [thumbnail(_enlarged(image)) for image in digits.images]
-    rows = Rows("array", ids, digits.data.astype(np.float32), None, pictures)
-    return Task(Settings(input="digits", seed=seed), rows, y), truth
+    thumbnails = [make_thumbnail(_enlarged(image)) for image in digits.images]
+    rows = Rows("array", ids, digits.data.astype(np.float32), None, thumbnails)
+    return LabellingTask(LabellingOptions(input="digits", seed=seed), rows, y), truth
 
 
-def accuracies(outcome: Outcome, truth: np.ndarray) -> dict[str, float]:
-    """On the labels that were hidden: ours, and two methods of scikit-learn that see the same rows and labels."""
-    task = outcome.task
+def compare_accuracies(result: LabellingResult, truth: np.ndarray) -> dict[str, float]:
+    """Return the accuracy on the unlabelled rows of angpn and of two methods of scikit-learn.
+
+    Args:
+        result: The result of :func:`digits_task`'s task.
+        truth: True label of each row.
+
+    Returns:
+        The accuracy by the name of the method.
+    """
+    task = result.task
     given, rows = task.given, normalize(task.rows.content)
     codes = np.where(given, truth.astype(int), UNLABELLED)
     logistic = LogisticRegression(C=10, max_iter=1000).fit(rows[given], truth[given].astype(str))
@@ -35,9 +51,9 @@ def accuracies(outcome: Outcome, truth: np.ndarray) -> dict[str, float]:
     predictions = {
         "logistic regression": logistic.predict(rows),
         "LabelSpreading": spreading.transduction_.astype(str),
-        "angpn": outcome.labels,
+        "angpn": result.labels,
     }
-    return {name: float(np.mean((found == truth)[~given])) for name, found in predictions.items()}
+    return {name: float(np.mean((predicted == truth)[~given])) for name, predicted in predictions.items()}
 
 
 def _enlarged(image: np.ndarray) -> np.ndarray:  # (8, 8) from 0 to 16, to (32, 32, 3) uint8, dark on light

@@ -1,4 +1,4 @@
-"""From rows to features, the same way for the rows of the fit and for new ones."""
+"""Encoders from rows to features, fitted once and saved with the model."""
 
 import base64
 import io
@@ -10,52 +10,54 @@ import numpy as np
 import scipy.sparse
 
 from angpn.features import TextFeatures, image_features
-from angpn.features.reading import ImageSource, read_image
-from angpn.labelling.rows import Kind, Rows
+from angpn.features.image_source import ImageSource, read_image
+from angpn.labelling.input_rows import Kind, Rows
 from angpn.labelling.table_encoder import State, TableEncoder
 from angpn.utils.optional import require
 from angpn.utils.typing import Array
 
-THUMBNAIL = 64  # pixels
+THUMBNAIL_PIXELS = 64
 
 
 class Encoder(Protocol):
-    """Makes features, and can be written down."""
+    """Interface of all encoders."""
 
     def fit(self, content: Any) -> Any:
-        """Learn what is needed from the rows of the fit, and give their features."""
+        """Fit on the content of some rows, and return their features."""
 
     def transform(self, content: Any) -> Any:
-        """The features of other rows."""
+        """Return the features of other rows."""
 
     def to_state(self) -> State:
-        """All that ``from_state`` needs."""
+        """Return a JSON header and arrays, from which ``from_state`` restores the fitted encoder."""
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """The encoder that ``to_state`` wrote down."""
+        """Restore a fitted encoder."""
 
 
 class ImageEncoder:
-    """Descriptors of an ImageNet network; on the way it keeps a small picture of each image."""
+    """Image features by a network trained on ImageNet; keeps a thumbnail of each image."""
 
     def __init__(self, *, skip_bad: bool = False, progress: bool = False) -> None:
         self.skip_bad, self.progress = skip_bad, progress
         self.thumbnails: list[str] = []
-        self.bad: dict[int, str] = {}  # why an image could not be read, by its place
+        self.unreadable: dict[int, str] = {}  # why an image could not be read, by its row
 
     def fit(self, content: Sequence[Path]) -> Any:
-        """Nothing is learnt: the network is trained already."""
+        """Return the features; the network is pretrained, so nothing is fitted."""
         return self.transform(content)
 
-    def transform(self, content: Sequence[Path]) -> Any:  # (images that could be read, d)
-        """The descriptors of the images that could be read."""
-        self.thumbnails, self.bad = [], {}
+    def transform(self, content: Sequence[Path]) -> Any:  # (readable images, d)
+        """Return the features of the images that can be read."""
+        self.thumbnails, self.unreadable = [], {}
         source = ImageSource(len(content), lambda row: self._read(row, content[row]))
         features = image_features(source, progress=self.progress)
-        kept = [row for row in range(len(content)) if row not in self.bad]
+        kept = [row for row in range(len(content)) if row not in self.unreadable]
         if not kept:
-            raise ValueError(f"at least one image must be readable, got {len(content)} that are not; {self.bad[0]}")
+            raise ValueError(
+                f"at least one image must be readable, got {len(content)} that are not; {self.unreadable[0]}"
+            )
         return features[kept]
 
     def _read(self, row: int, path: Path) -> Array:
@@ -64,70 +66,72 @@ class ImageEncoder:
         except (ValueError, OSError) as error:
             if not self.skip_bad:
                 raise ValueError(f"{error}, or pass --skip-bad") from None
-            self.bad[row] = str(error)
+            self.unreadable[row] = str(error)
             return np.zeros((8, 8, 3), np.uint8)
-        self.thumbnails.append(thumbnail(image))
+        self.thumbnails.append(make_thumbnail(image))
         return image
 
     def to_state(self) -> State:
-        """What a file keeps of it."""
+        """Return a JSON header and arrays."""
         return {}, {}
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Back from such a file."""
+        """Restore a fitted encoder."""
         return cls()
 
 
-def thumbnail(image: Array) -> str:
-    """A small JPEG as a data URI."""
+def make_thumbnail(
+    image: Array,  # (h, w, 3) uint8
+) -> str:
+    """Return a small JPEG of an image as a data URI."""
     picture = require("PIL.Image", "pip install angpn[images]").fromarray(image)
-    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    picture.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=70)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 class TextEncoder:
-    """TF-IDF."""
+    """TF-IDF features of texts."""
 
     def __init__(self, features: TextFeatures | None = None) -> None:
         self._features = features or TextFeatures()
 
     def fit(self, content: Sequence[str]) -> Any:
-        """Learn the words and how rare they are."""
+        """Fit vocabulary and inverse document frequencies, and return the features."""
         return self._features.fit_transform(content)
 
     def transform(self, content: Sequence[str]) -> Any:
-        """The rows of other texts, in the same words."""
+        """Return the features of other texts over the fitted vocabulary."""
         return self._features.transform(content)
 
     def to_state(self) -> State:
-        """What a file keeps of it."""
+        """Return a JSON header and arrays."""
         return self._features.to_state()
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Back from such a file."""
+        """Restore a fitted encoder."""
         return cls(TextFeatures.from_state(header, arrays))
 
 
 class ArrayEncoder:
-    """Features as they are; missing numbers take the median of their column where that is asked for."""
+    """Unchanged features; with ``impute``, missing values are replaced by the median of their column."""
 
     def __init__(self, *, impute: bool = False) -> None:
         self.impute = impute
         self._medians: Array | None = None
 
     def fit(self, content: Any) -> Any:
-        """Learn the medians, where they are asked for."""
+        """Compute the medians if they are needed, and return the features."""
         if not scipy.sparse.issparse(content) and self.impute:
             with np.errstate(all="ignore"):
                 self._medians = np.nan_to_num(np.nanmedian(np.asarray(content, dtype=np.float64), axis=0))
         return self.transform(content)
 
     def transform(self, content: Any) -> Any:
-        """The features of other rows."""
+        """Return the features of other rows."""
         if scipy.sparse.issparse(content):
             return content
         rows = np.asarray(content, dtype=content.dtype if content.dtype.kind == "f" else np.float32)
@@ -144,12 +148,12 @@ class ArrayEncoder:
         return np.where(missing, self._medians, rows).astype(rows.dtype)
 
     def to_state(self) -> State:
-        """What a file keeps of it."""
+        """Return a JSON header and arrays."""
         return {"impute": self.impute}, {} if self._medians is None else {"medians": self._medians}
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Back from such a file."""
+        """Restore a fitted encoder."""
         encoder = cls(impute=header["impute"])
         encoder._medians = arrays.get("medians")
         return encoder
@@ -158,7 +162,7 @@ class ArrayEncoder:
 def encoder_for(
     rows: Rows, *, impute: bool = False, categorical: Sequence[str] = (), skip_bad: bool = False, progress: bool = False
 ) -> Encoder:
-    """The encoder that suits the rows."""
+    """Return the unfitted encoder for this kind of rows."""
     if categorical and rows.kind != "table":
         raise ValueError(f"--categorical is for tables, got {rows.kind}; leave it out")
     if rows.kind == "images":

@@ -1,35 +1,54 @@
-"""The job itself: what was understood of the input, the fit, and what is worth telling about it."""
+"""The labelling job: read the input and its labels, fit a classifier, and collect the results."""
 
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.stats
 from sklearn.metrics import confusion_matrix
 
 from angpn.estimators.auto import ANGPNClassifier
+from angpn.estimators.base import BaseANGPNClassifier
+from angpn.estimators.network import ANGPNNetworkClassifier
 from angpn.labelling.encoders import Encoder, ImageEncoder, encoder_for
+from angpn.labelling.input_rows import Rows, read_rows
+from angpn.labelling.label_errors import Suspect, find_suspects
 from angpn.labelling.label_file import read_labels
-from angpn.labelling.report import Estimate, Suspect
-from angpn.labelling.rows import Rows, read_rows
+from angpn.labelling.report import Estimate, EstimateKind, Unit
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
 
 N_INFLUENCES = 8
 N_UNCERTAIN = 20
-N_SUSPECTS = 50
-SUSPICIOUS = 0.6  # the share of a labelled row's neighbourhood that speaks for another class
+
+Model = Literal["auto", "network"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What the user asks for."""
+class LabellingOptions:
+    """Options of a labelling job.
+
+    Attributes:
+        input: Folder of images or file of rows, see :func:`~angpn.labelling.read_rows`.
+        labels: CSV file with the header ``id,label``; give this or ``label_column``.
+        label_column: Column of the table that holds the labels, empty where a row is unlabelled.
+        text: Column of the table that holds texts to label by.
+        id_column: Column of the table that holds ids; without it the id is the number of the row.
+        drop: Columns of the table to leave out.
+        categorical: Columns of the table to encode as categories.
+        impute: Fill missing values by the median, or by a category of their own.
+        skip_bad: Leave out images that cannot be read.
+        holdout: Share of the given labels to hold out of a first fit, to measure accuracy on them.
+        seed: Seed of the fit and of the held-out labels.
+        model: "auto" fits :class:`angpn.ANGPNClassifier`, "network" ``angpn.ANGPNNetworkClassifier``.
+        distributed: Whether to distribute the rows among the processes of torchrun, see the classifier.
+    """
 
     input: str | os.PathLike[str]
-    labels: str | os.PathLike[str] | None = None  # a file id,label
+    labels: str | os.PathLike[str] | None = None
     label_column: str | None = None
     text: str | None = None
     id_column: str | None = None
@@ -39,69 +58,113 @@ class Settings:
     skip_bad: bool = False
     holdout: float = 0.0
     seed: int = 0
-    distributed: bool | None = None  # as for ANGPNClassifier
+    model: Model = "auto"
+    distributed: bool | None = None
 
 
-class Task(NamedTuple):
-    """What was understood of the input."""
+class LabellingTask(NamedTuple):
+    """The rows and labels that were read for a job.
 
-    settings: Settings
+    Attributes:
+        options: Options of the job.
+        rows: The rows of the input.
+        y: The given label of each row, or None.
+    """
+
+    options: LabellingOptions
     rows: Rows
-    y: Array  # (n,) object: a label, or None
+    y: Array  # (n,) object
 
     @property
     def given(self) -> Array:  # (n,) bool
-        """Whether the user labelled the row."""
+        """Whether the label of each row was given."""
         return np.array([label is not None for label in self.y])
 
     def counts(self) -> dict[str, int]:
-        """The given labels of each class."""
+        """Count the given labels of each class.
+
+        Returns:
+            The number of labels by the name of the class.
+        """
         names, counts = np.unique(self.y[self.given].astype(str), return_counts=True)
         return dict(zip(names.tolist(), counts.tolist(), strict=True))
 
 
-class Outcome(NamedTuple):
-    """What came out."""
+class LabellingResult(NamedTuple):
+    """The labels of all rows and what is reported about them.
 
-    task: Task  # of the rows that could be read
+    Attributes:
+        task: The task, without images that could not be read.
+        encoder: The fitted encoder.
+        model: The fitted classifier.
+        labels: The given label of each row, or the predicted one.
+        confidence: The probability of that label.
+        second: The most probable other label.
+        influences: The rows that influenced the prediction of each row most, -1 where there are fewer.
+        weights: Their weights, in decreasing order.
+        estimate: Estimated accuracy, or None where no label was held out.
+        suspects: Given labels that are probably wrong.
+        skipped: Why an image could not be read, by its id.
+        seconds: Duration of the job.
+    """
+
+    task: LabellingTask
     encoder: Encoder
-    model: ANGPNClassifier
-    labels: Array  # (n,) object: the given label, or the predicted one
-    confidence: Array  # (n,) the model's probability of that label
-    second: Array  # (n,) object: the most probable other label
-    influences: Array  # (n, t) the rows that carried each row's label, -1 where fewer
+    model: Any
+    labels: Array  # (n,) object
+    confidence: Array  # (n,)
+    second: Array  # (n,) object
+    influences: Array  # (n, t)
     weights: Array  # (n, t)
     estimate: Estimate | None
     suspects: list[Suspect]
-    bad: dict[str, str]  # images that could not be read, and why
+    skipped: dict[str, str]
     seconds: float
 
+    @property
+    def unit(self) -> Unit:
+        """What the classifier counts in ``n_iter_``: epochs of a network, or rounds of self-training."""
+        return training_unit(self.model)
 
-def understand(settings: Settings) -> Task:
-    """Read the input and its labels, and refuse what cannot be labelled; nothing is computed yet."""
-    if not 0 <= settings.holdout < 1:
-        raise ValueError(f"--holdout must lie between 0 and 1, got {settings.holdout}; 0.2 hides a fifth of the labels")
-    if settings.labels is None and settings.label_column is None:
+
+def read_task(options: LabellingOptions) -> LabellingTask:
+    """Read the input and its labels, and check that there is something to label; compute nothing yet.
+
+    Args:
+        options: Options of the job.
+
+    Returns:
+        The rows and their labels.
+
+    Raises:
+        ValueError: If the input, its labels or the options cannot be used; the message names the remedy.
+        FileNotFoundError: If the input does not exist.
+    """
+    if not 0 <= options.holdout < 1:
+        raise ValueError(
+            f"--holdout must lie between 0 and 1, got {options.holdout}; 0.2 holds out a fifth of the labels"
+        )
+    if options.labels is None and options.label_column is None:
         raise ValueError("labels must come from --labels FILE or --label-column NAME, got none; pass one of them")
-    if settings.labels is not None and settings.label_column is not None:
+    if options.labels is not None and options.label_column is not None:
         raise ValueError("labels must come from --labels FILE or --label-column NAME, got both; pass one of them")
     rows = read_rows(
-        settings.input,
-        text=settings.text,
-        label_column=settings.label_column,
-        id_column=settings.id_column,
-        drop=settings.drop,
-        categorical=settings.categorical,
+        options.input,
+        text=options.text,
+        label_column=options.label_column,
+        id_column=options.id_column,
+        drop=options.drop,
+        categorical=options.categorical,
     )
-    if settings.labels is not None and rows.kind == "table" and settings.id_column is None and "id" in rows.content:
+    if options.labels is not None and rows.kind == "table" and options.id_column is None and "id" in rows.content:
         raise ValueError(
             "the table has a column 'id', got no --id-column; pass --id-column id, or --drop id to count rows"
         )
-    labels = rows.labels if settings.labels is None else read_labels(settings.labels, rows.ids)
+    labels = rows.labels if options.labels is None else read_labels(options.labels, rows.ids)
     assert labels is not None
     y = np.array(labels, dtype=object)
-    _check_names({label for label in labels if label is not None})
-    task = Task(settings, rows, y)
+    _check_class_names({label for label in labels if label is not None})
+    task = LabellingTask(options, rows, y)
     counts = task.counts()
     if not counts:
         raise ValueError("a few rows must be labelled, got none; label at least one row of each class")
@@ -113,69 +176,102 @@ def understand(settings: Settings) -> Task:
     return task
 
 
-def _check_names(names: set[str]) -> None:
-    """Labels that a spreadsheet may have made of something else."""
-    disguised = names & {"-1", "nan", "NaN", "NaT", "<NA>"}
-    if disguised:
+def _check_class_names(names: set[str]) -> None:
+    """Refuse names that usually mean a missing label, and warn of names that are equal as numbers."""
+    missing = names & {"-1", "nan", "NaN", "NaT", "<NA>"}
+    if missing:
         raise ValueError(
-            f"a label must be a name or a number >= 0, got {disguised.pop()!r}, which often means none; leave the cell "
+            f"a label must be a name or a number >= 0, got {missing.pop()!r}, which often means none; leave the cell "
             "empty, or write the class otherwise"
         )
     numbers: dict[float, str] = {}
     for name in sorted(names):
         try:
-            twin = numbers.setdefault(float(name), name)
+            first = numbers.setdefault(float(name), name)
         except ValueError:
             continue
-        if twin != name:
-            warn(f"{twin!r} and {name!r} are two classes, since their texts differ; write a class in one way")
+        if first != name:
+            warn(f"{first!r} and {name!r} are two classes, since their texts differ; write a class in one way")
 
 
-def encoder_of(task: Task, *, progress: bool = False) -> Encoder:
-    """The encoder for the rows of a task, not fitted yet."""
-    settings = task.settings
+def make_encoder(task: LabellingTask, *, progress: bool = False) -> Encoder:
+    """Return the unfitted encoder for the rows of a task.
+
+    Args:
+        task: The task.
+        progress: Show a progress bar while images are encoded.
+
+    Returns:
+        The encoder for this kind of rows.
+    """
+    options = task.options
     return encoder_for(
         task.rows,
-        impute=settings.impute,
-        categorical=settings.categorical,
-        skip_bad=settings.skip_bad,
+        impute=options.impute,
+        categorical=options.categorical,
+        skip_bad=options.skip_bad,
         progress=progress,
     )
 
 
-def run(task: Task, *, progress: bool = False) -> Outcome:
-    """Fit on the given labels and label the rest."""
+def make_classifier(options: LabellingOptions, *, progress: bool = False) -> BaseANGPNClassifier:
+    """Return the unfitted classifier that the options ask for.
+
+    Args:
+        options: Options of the job.
+        progress: Show progress bars during the fit.
+
+    Returns:
+        An ``ANGPNClassifier``, or an ``ANGPNNetworkClassifier`` for ``model="network"``.
+    """
+    kind = ANGPNNetworkClassifier if options.model == "network" else ANGPNClassifier
+    return kind(random_state=options.seed, distributed=options.distributed, verbose=progress)
+
+
+def training_unit(model: BaseANGPNClassifier) -> Unit:
+    """Return what a classifier counts in ``n_iter_``."""
+    return "epoch" if isinstance(model, ANGPNNetworkClassifier) else "round"
+
+
+def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
+    """Fit a classifier on the given labels and label the other rows.
+
+    Args:
+        task: The task, see :func:`read_task`.
+        progress: Show progress bars on standard error.
+
+    Returns:
+        The labels and what is reported about them.
+
+    Raises:
+        ValueError: If the rows cannot be encoded, or too few labels remain.
+    """
     start = time.perf_counter()
-    settings = task.settings
-    encoder = encoder_of(task, progress=progress)
+    options = task.options
+    encoder = make_encoder(task, progress=progress)
     features = encoder.fit(task.rows.content)
-    bad: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     if isinstance(encoder, ImageEncoder):
-        bad = {task.rows.ids[row]: reason for row, reason in encoder.bad.items()}
-        task = _without(task, set(encoder.bad)) if bad else task
-        task = task._replace(rows=task.rows._replace(pictures=encoder.thumbnails))
-
-    def fitted(y: Array) -> ANGPNClassifier:
-        return ANGPNClassifier(random_state=settings.seed, distributed=settings.distributed, verbose=progress).fit(
-            features, y
-        )
-
+        skipped = {task.rows.ids[row]: reason for row, reason in encoder.unreadable.items()}
+        task = _drop_rows(task, set(encoder.unreadable)) if skipped else task
+        task = task._replace(rows=task.rows._replace(thumbnails=encoder.thumbnails))
     estimate = None
-    if settings.holdout:
-        hidden = _hidden(task, settings.holdout, settings.seed)
-        trial = fitted(np.where(hidden, np.array(None), task.y))
-        estimate = _estimate("held out", task.y[hidden].astype(str), trial.transduction_[hidden].astype(str), trial)
-    model = fitted(task.y)
+    if options.holdout:
+        held_out = _held_out_mask(task, options.holdout, options.seed)
+        model = make_classifier(options, progress=progress).fit(features, np.where(held_out, np.array(None), task.y))
+        estimate = _estimate("held out", task.y[held_out], model.transduction_[held_out], model.classes_)
+    model = make_classifier(options, progress=progress).fit(features, task.y)
     if estimate is None and model.validation_mask_.any():
-        held = model.validation_mask_
-        estimate = _estimate("validation", task.y[held].astype(str), model.validation_transduction_.astype(str), model)
+        kind: EstimateKind = "validation" if training_unit(model) == "epoch" else "cross-validation"
+        truth = task.y[model.validation_mask_]
+        estimate = _estimate(kind, truth, model.validation_transduction_, model.classes_)
     given = task.given
-    shown = np.where(given, np.searchsorted(model.classes_, np.where(given, task.y, model.classes_[0])), 0)
-    codes = np.where(given, shown, model.label_distributions_.argmax(axis=1))
+    given_codes = np.where(given, np.searchsorted(model.classes_, np.where(given, task.y, model.classes_[0])), 0)
+    codes = np.where(given, given_codes, model.label_distributions_.argmax(axis=1))
     influences, weights = model.influences(N_INFLUENCES)
     others = model.label_distributions_.copy()
     others[np.arange(len(codes)), codes] = -1
-    return Outcome(
+    return LabellingResult(
         task,
         encoder,
         model,
@@ -185,22 +281,22 @@ def run(task: Task, *, progress: bool = False) -> Outcome:
         influences,
         weights,
         estimate,
-        _suspects(model, codes, given, influences, weights),
-        bad,
+        find_suspects(model.label_distributions_, codes, given, influences, weights),
+        skipped,
         time.perf_counter() - start,
     )
 
 
-def _without(task: Task, places: set[int]) -> Task:
-    """The task without some rows, as long as it is still one."""
-    kept = [row for row in range(len(task.y)) if row not in places]
+def _drop_rows(task: LabellingTask, dropped: set[int]) -> LabellingTask:
+    """Return the task without some rows, if labels of two classes and unlabelled rows remain."""
+    kept = [row for row in range(len(task.y)) if row not in dropped]
     rows = task.rows._replace(
         ids=[task.rows.ids[row] for row in kept], content=[task.rows.content[row] for row in kept]
     )
     smaller = task._replace(rows=rows, y=task.y[kept])
     lost = task.counts().keys() - smaller.counts().keys()
     if lost:
-        warn(f"class {', '.join(sorted(lost))} is not learnt: no image with that label could be read; label others")
+        warn(f"class {', '.join(sorted(lost))} is left out: no image with that label could be read; label others")
     if len(smaller.counts()) < 2 or smaller.given.all():
         raise ValueError(
             "labels of two classes and unlabelled rows must remain, got none without the unreadable images"
@@ -208,44 +304,25 @@ def _without(task: Task, places: set[int]) -> Task:
     return smaller
 
 
-def _hidden(task: Task, share: float, seed: int) -> Array:  # (n,) bool
-    """A share of the given labels of each class, at least one where it has three or more."""
+def _held_out_mask(task: LabellingTask, share: float, seed: int) -> Array:  # (n,) bool
+    """Draw a share of the given labels of each class, at least one where it has three or more."""
     generator = np.random.default_rng(seed)
-    hidden = np.zeros(len(task.y), dtype=bool)
+    held_out = np.zeros(len(task.y), dtype=bool)
     for name in task.counts():
         rows = generator.permutation(np.flatnonzero(task.y == name))
         count = min(max(1, round(share * len(rows))), len(rows) - 2)
-        hidden[rows[: max(0, count)]] = True
-    if not hidden.any():
+        held_out[rows[: max(0, count)]] = True
+    if not held_out.any():
         raise ValueError(
-            "--holdout must leave two labels of each class to learn from, got no class with three; label more rows"
+            "--holdout must leave two labels of each class to train on, got no class with three; label more rows"
         )
-    return hidden
+    return held_out
 
 
-def _estimate(kind: str, truth: Array, predicted: Array, model: ANGPNClassifier) -> Estimate:
-    """The share that is right, with Wilson's 95 % interval."""
-    hits = int((truth == predicted).sum())
-    interval = scipy.stats.binomtest(hits, len(truth)).proportion_ci(0.95, method="wilson")
-    matrix = confusion_matrix(truth, predicted, labels=model.classes_.astype(str))
-    return Estimate(kind, hits / len(truth), float(interval.low), float(interval.high), len(truth), matrix)
-
-
-def _suspects(model: ANGPNClassifier, codes: Array, given: Array, influences: Array, weights: Array) -> list[Suspect]:
-    """Given labels that the neighbourhood contradicts: most of its heaviest influences speak for another class.
-
-    A row has no vote on itself. A labelled neighbour votes for its label, another one for the classes by their
-    probability.
-    """
-    n_classes = len(model.classes_)
-    votes = np.where(given[:, None], np.eye(n_classes)[codes], model.label_distributions_)
-    labelled = np.flatnonzero(given)
-    found = []
-    for row in labelled:
-        near = influences[row] >= 0
-        share = weights[row][near] @ votes[influences[row][near]]
-        share /= share.sum() or 1.0
-        other = int(share.argmax())
-        if other != codes[row] and share[other] >= SUSPICIOUS:
-            found.append(Suspect(int(row), other, float(share[other])))
-    return sorted(found, key=lambda suspect: -suspect.probability)[:N_SUSPECTS]
+def _estimate(kind: EstimateKind, truth: Array, predicted: Array, classes: Array) -> Estimate:
+    """Return the accuracy on held-out labels with Wilson's 95 % interval."""
+    truth, predicted = truth.astype(str), predicted.astype(str)
+    correct = int((truth == predicted).sum())
+    interval = scipy.stats.binomtest(correct, len(truth)).proportion_ci(0.95, method="wilson")
+    matrix = confusion_matrix(truth, predicted, labels=classes.astype(str))
+    return Estimate(kind, correct / len(truth), float(interval.low), float(interval.high), len(truth), matrix)

@@ -1,4 +1,4 @@
-"""What a job leaves behind: ``predictions.csv``, ``model`` and ``report.html``; and a saved model used on new rows."""
+"""Output files of a job (``predictions.csv``, ``model``, ``report.html``), and predictions by a saved model."""
 
 import csv
 import io
@@ -14,31 +14,44 @@ import numpy as np
 import angpn
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.labelling.encoders import ENCODERS, Encoder, ImageEncoder
-from angpn.labelling.job import N_UNCERTAIN, Outcome
-from angpn.labelling.planar import planar_map
+from angpn.labelling.input_rows import TABLES, Rows, read_rows
+from angpn.labelling.job import N_UNCERTAIN, LabellingResult
+from angpn.labelling.map_layout import map_layout
 from angpn.labelling.report import Curve, LabelReport, write_label_report
-from angpn.labelling.rows import TABLES, Rows, read_rows
 from angpn.utils.container import read_contents, write_contents
 
 PREDICTIONS, MODEL, REPORT = "predictions.csv", "model", "report.html"
 _CLASSIFIER, _ENCODER = "classifier.angpn", "encoder.angpn"
-_EXCERPT = 240  # characters of a text that the report shows
-_MOST_PICTURES = 8000  # about 1.5 kB each
+_EXCERPT_LENGTH = 240  # characters of a text that the report shows
+_MAX_THUMBNAILS = 8000  # about 1.5 kB each
 
 
-def write_output(outcome: Outcome, folder: str | os.PathLike[str]) -> dict[str, Path]:
-    """Write the three, whole or not at all: they are made in a hidden folder and take their places when done."""
+def write_output(result: LabellingResult, folder: str | os.PathLike[str]) -> dict[str, Path]:
+    """Write the predictions, the model and the report to a folder: all three, or none.
+
+    They are written to a temporary folder inside it first. Files of an earlier run are replaced, others are kept.
+
+    Args:
+        result: The result of the job.
+        folder: The folder; it is created where it does not exist.
+
+    Returns:
+        The path of each of the three by its name.
+
+    Raises:
+        OSError: If the folder cannot be used or written.
+    """
     folder = Path(folder)
-    check_folder(folder)
+    check_output_folder(folder)
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(prefix=".angpn.", dir=folder) as made:
             temporary = Path(made)
-            write_lines(_predictions(outcome), temporary / PREDICTIONS)
-            _save(outcome, temporary / MODEL)
-            write_label_report(_report(outcome), temporary / REPORT)
-            _take_places(temporary, folder)
+            write_lines(_predictions(result), temporary / PREDICTIONS)
+            _save_model(result, temporary / MODEL)
+            write_label_report(_report(result), temporary / REPORT)
+            _replace_files(temporary, folder)
     except BaseException:
         if is_new:
             folder.rmdir()
@@ -46,15 +59,23 @@ def write_output(outcome: Outcome, folder: str | os.PathLike[str]) -> dict[str, 
     return {name: folder / name for name in (PREDICTIONS, MODEL, REPORT)}
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse a place for the output that is taken or cannot be written, before any work is done."""
+def check_output_folder(folder: Path) -> None:
+    """Check, before any work is done, that the output can be written to a folder.
+
+    Args:
+        folder: The folder, which need not exist.
+
+    Raises:
+        ValueError: If it is ``-``.
+        OSError: If it cannot be written, or holds something else under the name of an output.
+    """
     remedy = "name another with --output"
     if str(folder) == "-":
         raise ValueError(f"--output must be a folder, got -; {remedy}")
     if folder.exists() and not folder.is_dir():
         raise NotADirectoryError(f"{folder} must be a folder for the output, got a file; {remedy}")
-    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not os.access(nearest, os.W_OK | os.X_OK) or not nearest.is_dir():
+    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not os.access(parent, os.W_OK | os.X_OK) or not parent.is_dir():
         raise PermissionError(f"{folder} must be a folder that can be written, got one that cannot; {remedy}")
     for name in (PREDICTIONS, REPORT):
         if (folder / name).is_dir():
@@ -65,24 +86,38 @@ def check_folder(folder: Path) -> None:
 
 
 def write_lines(lines: str, path: Path) -> None:
-    """Names of files that are no valid text are written as the bytes they are."""
+    """Write text as UTF-8; names of files that are not valid UTF-8 are written as their original bytes."""
     path.write_text(lines, encoding="utf-8", errors="surrogateescape")
 
 
 def predict_file(
     model: str | os.PathLike[str], path: str | os.PathLike[str], *, skip_bad: bool = False, progress: bool = False
 ) -> tuple[str, dict[str, str]]:
-    """The lines ``id,label,confidence,second,source`` for new rows, and the images that could not be read."""
-    header, encoder, classifier = _load(Path(model))
-    rows = _like_before(path, header)
+    """Predict the labels of new rows by a saved model.
+
+    Args:
+        model: The folder ``model`` that :func:`write_output` wrote.
+        path: New rows of the same kind, see :func:`~angpn.labelling.read_rows`.
+        skip_bad: Leave out images that cannot be read.
+        progress: Show a progress bar while images are encoded.
+
+    Returns:
+        CSV lines with the header ``id,label,confidence,second,source``, and why images were skipped, by their id.
+
+    Raises:
+        ValueError: If the rows are of another kind or cannot be encoded.
+        FileNotFoundError: If there is no such model or input.
+    """
+    header, encoder, classifier = _load_model(Path(model))
+    rows = _read_new_rows(path, header)
     if isinstance(encoder, ImageEncoder):
         encoder.skip_bad, encoder.progress = skip_bad, progress
     features = encoder.transform(rows.content)
-    bad = dict[str, str]()
+    skipped = dict[str, str]()
     ids = rows.ids
-    if isinstance(encoder, ImageEncoder) and encoder.bad:
-        bad = {ids[row]: reason for row, reason in encoder.bad.items()}
-        ids = [name for name in ids if name not in bad]
+    if isinstance(encoder, ImageEncoder) and encoder.unreadable:
+        skipped = {ids[row]: reason for row, reason in encoder.unreadable.items()}
+        ids = [name for name in ids if name not in skipped]
     probabilities = classifier.predict_proba(features)
     order = np.argsort(-probabilities, axis=1, kind="stable")
     names = classifier.classes_.astype(str)
@@ -94,12 +129,12 @@ def predict_file(
         ["predicted"] * len(ids),
         strict=True,
     )
-    return _csv(lines), bad
+    return _csv(lines), skipped
 
 
-def _predictions(outcome: Outcome) -> str:
-    source = np.where(outcome.task.given, "given", "predicted")
-    return _csv(zip(outcome.task.rows.ids, outcome.labels, outcome.confidence, outcome.second, source, strict=True))
+def _predictions(result: LabellingResult) -> str:
+    source = np.where(result.task.given, "given", "predicted")
+    return _csv(zip(result.task.rows.ids, result.labels, result.confidence, result.second, source, strict=True))
 
 
 def _csv(lines: Iterable[tuple[str, Any, float, Any, str]]) -> str:
@@ -112,35 +147,35 @@ def _csv(lines: Iterable[tuple[str, Any, float, Any, str]]) -> str:
     return buffer.getvalue()
 
 
-def _save(outcome: Outcome, folder: Path) -> None:
-    settings = outcome.task.settings
-    header, arrays = outcome.encoder.to_state()
-    kept = {
-        "kind": outcome.task.rows.kind,
-        "text": settings.text,
-        "id_column": settings.id_column,
-        "ignored": [*settings.drop, *([settings.label_column] if settings.label_column else [])],
-        "state": header,
+def _save_model(result: LabellingResult, folder: Path) -> None:
+    options = result.task.options
+    state, arrays = result.encoder.to_state()
+    header = {
+        "kind": result.task.rows.kind,
+        "text": options.text,
+        "id_column": options.id_column,
+        "ignored": [*options.drop, *([options.label_column] if options.label_column else [])],
+        "state": state,
     }
     folder.mkdir()
-    outcome.model.save(folder / _CLASSIFIER)
-    write_contents(folder / _ENCODER, "encoder", kept, arrays)
+    result.model.save(folder / _CLASSIFIER)
+    write_contents(folder / _ENCODER, "encoder", header, arrays)
 
 
-def _load(folder: Path) -> tuple[Mapping[str, Any], Encoder, ANGPNClassifier]:
+def _load_model(folder: Path) -> tuple[Mapping[str, Any], Encoder, Any]:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} must be the folder of a model that angpn label wrote, got none there")
     if not (folder / _ENCODER).exists() and (folder / MODEL / _ENCODER).exists():
         raise FileNotFoundError(f"{folder} must be the folder of a model, got the one around it; pass {folder / MODEL}")
-    header, arrays = read_contents(folder / _ENCODER, "encoder")
+    header, arrays, _ = read_contents(folder / _ENCODER, "encoder")
     if header.get("kind") not in ENCODERS:
         raise ValueError(f"{folder} must be of a kind that this version knows, got {header.get('kind')}; upgrade")
     encoder = ENCODERS[header["kind"]].from_state(header["state"], arrays)
     return header, encoder, ANGPNClassifier.load(folder / _CLASSIFIER)
 
 
-def _like_before(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Rows:
-    """New rows, read as those of the fit were."""
+def _read_new_rows(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Rows:
+    """Read new rows with the columns and types of the fitted ones."""
     if str(path) == "-" or Path(path).suffix.lower() in TABLES:
         categories = [column["name"] for column in header["state"].get("columns", ()) if "values" in column]
         rows = read_rows(
@@ -157,8 +192,8 @@ def _like_before(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Row
     return rows
 
 
-def _take_places(temporary: Path, folder: Path) -> None:
-    """Move the three into the folder; if that fails half-way, what was there before is put back."""
+def _replace_files(temporary: Path, folder: Path) -> None:
+    """Move the three outputs into the folder; where that fails half-way, restore those of an earlier run."""
     old = temporary / "old"
     old.mkdir()
     names = (PREDICTIONS, MODEL, REPORT)
@@ -176,62 +211,61 @@ def _take_places(temporary: Path, folder: Path) -> None:
         raise
 
 
-def _report(outcome: Outcome) -> LabelReport:
-    task, model = outcome.task, outcome.model
+def _report(result: LabellingResult) -> LabelReport:
+    task, model = result.task, result.model
     codes = {name: code for code, name in enumerate(model.classes_)}
-    given = np.array([codes[label] if label is not None else -1 for label in task.y])
-    validation = model.validation_scores_
     return LabelReport(
-        title=Path(task.settings.input).name,
+        title=Path(task.options.input).name,
         ids=task.rows.ids,
         classes=[str(name) for name in model.classes_],
-        given=given,
+        given=np.array([codes[label] if label is not None else -1 for label in task.y]),
         predicted=model.label_distributions_.argmax(axis=1),
-        confidence=outcome.confidence,
-        second=np.array([codes[name] for name in outcome.second]),
-        positions=planar_map(model.embedding_, task.settings.seed),
-        influences=outcome.influences,
-        weights=outcome.weights,
-        estimate=outcome.estimate,
+        confidence=result.confidence,
+        second=np.array([codes[name] for name in result.second]),
+        positions=map_layout(model.embedding_, task.options.seed),
+        influences=result.influences,
+        weights=result.weights,
+        estimate=result.estimate,
         uncertain=[int(row) for row in model.uncertain(N_UNCERTAIN)],
-        suspects=outcome.suspects,
-        curve=Curve(model.loss_curve_, validation, model.best_iter_),
-        texts=[text[:_EXCERPT] for text in task.rows.content] if task.rows.kind == "text" else None,
-        thumbnails=_few_enough(outcome),
-        facts=_facts(outcome),
+        suspects=result.suspects,
+        curve=Curve(model.loss_curve_, model.validation_scores_, model.best_iter_, result.unit),
+        texts=[text[:_EXCERPT_LENGTH] for text in task.rows.content] if task.rows.kind == "text" else None,
+        thumbnails=_report_thumbnails(result),
+        facts=_facts(result),
     )
 
 
-def _few_enough(outcome: Outcome) -> list[str | None] | None:
-    """The pictures of all rows, or where those would make the page too heavy, of the rows to look at first."""
-    pictures = outcome.task.rows.pictures
-    if pictures is None or len(pictures) <= _MOST_PICTURES:
-        return None if pictures is None else list(pictures)
-    first = [
-        *(suspect.row for suspect in outcome.suspects),
-        *outcome.model.uncertain(N_UNCERTAIN),
-        *np.flatnonzero(outcome.task.given),
-        *np.random.default_rng(outcome.task.settings.seed).permutation(len(pictures)),
+def _report_thumbnails(result: LabellingResult) -> list[str | None] | None:
+    """Return the thumbnails of at most 8,000 rows, which bound the size of the page; listed and labelled rows first."""
+    thumbnails = result.task.rows.thumbnails
+    if thumbnails is None or len(thumbnails) <= _MAX_THUMBNAILS:
+        return None if thumbnails is None else list(thumbnails)
+    by_priority = [
+        *(suspect.row for suspect in result.suspects),
+        *result.model.uncertain(N_UNCERTAIN),
+        *np.flatnonzero(result.task.given),
+        *np.random.default_rng(result.task.options.seed).permutation(len(thumbnails)),
     ]
-    shown = set(list(dict.fromkeys(int(row) for row in first))[:_MOST_PICTURES])
-    return [picture if row in shown else None for row, picture in enumerate(pictures)]
+    shown = set(list(dict.fromkeys(int(row) for row in by_priority))[:_MAX_THUMBNAILS])
+    return [thumbnail if row in shown else None for row, thumbnail in enumerate(thumbnails)]
 
 
-def _facts(outcome: Outcome) -> list[tuple[str, str]]:
-    task, model = outcome.task, outcome.model
+def _facts(result: LabellingResult) -> list[tuple[str, str]]:
+    task, model = result.task, result.model
     facts = [
-        ("input", str(task.settings.input)),
+        ("input", str(task.options.input)),
         ("kind", task.rows.kind),
         ("rows", f"{len(task.y):,}"),
         ("features", f"{model.n_features_in_:,}"),
         ("labels given", f"{int(task.given.sum()):,}"),
         ("classes", str(len(model.classes_))),
-        ("epochs", str(model.n_iter_)),
-        ("seconds", f"{outcome.seconds:.1f}"),
-        ("seed", str(task.settings.seed)),
+        ("model", type(model).__name__),
+        (f"{result.unit}s", str(model.n_iter_)),
+        ("seconds", f"{result.seconds:.1f}"),
+        ("seed", str(task.options.seed)),
         ("angpn", angpn.__version__),
         ("Python", platform.python_version()),
     ]
-    if outcome.bad:
-        facts.insert(3, ("images skipped", f"{len(outcome.bad)}: {', '.join(list(outcome.bad)[:5])}"))
+    if result.skipped:
+        facts.insert(3, ("images skipped", f"{len(result.skipped)}: {', '.join(list(result.skipped)[:5])}"))
     return facts

@@ -1,4 +1,4 @@
-"""The page that shows what was labelled: one HTML file that needs no network and no server."""
+"""The report: one HTML file that shows the labelled rows and needs no network and no server."""
 
 import base64
 import json
@@ -8,75 +8,121 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from angpn.labelling.label_errors import Suspect
 from angpn.utils.files import replacing
 from angpn.utils.palette import PALETTE
 
-# The hues of PALETTE, lifted until each stands out from a dark ground, and still apart to colour-blind readers.
+# The hues of PALETTE, lightened to contrast with a dark ground, and still distinct to colour-blind readers.
 DARK_PALETTE = (
     "#7663EE", "#9BEBFA", "#58BFC6", "#36A04A", "#B0B83E", "#F5D3A0", "#F58090", "#C0376C", "#C673D6", "#767DA0",
 )  # fmt: skip
 
+# How the labels that measure accuracy were used: not at all in the fit ("held out"), one cross-validation fold at a
+# time and for the selection of hyper-parameters ("cross-validation"), or for early stopping only ("validation").
+EstimateKind = Literal["held out", "cross-validation", "validation"]
+Unit = Literal["round", "epoch"]  # of self-training, or of the training of a network
+
 
 class Estimate(NamedTuple):
-    """How accurate the labels are thought to be, in shares of 1."""
+    """Estimated accuracy of the predicted labels, in shares of 1.
 
-    kind: str  # "held out" (labels hidden on purpose) or "validation" (labels held out in turn)
+    Attributes:
+        kind: How the labels that it was measured on were used in the fit.
+        accuracy: The share of them that was predicted correctly.
+        low: Lower end of the 95 % interval.
+        high: Upper end of the 95 % interval.
+        n_rows: The number of labels that it was measured on.
+        confusion: Counts by true class (rows) and predicted class (columns).
+    """
+
+    kind: EstimateKind
     accuracy: float
-    low: float  # of the 95 % interval
+    low: float
     high: float
     n_rows: int
-    confusion: np.ndarray  # (c, c) counts, rows truth, columns predicted
-
-
-class Suspect(NamedTuple):
-    """A given label that the neighbourhood contradicts."""
-
-    row: int
-    suggested: int
-    probability: float
+    confusion: np.ndarray  # (c, c)
 
 
 class Curve(NamedTuple):
-    """What training saw at each epoch."""
+    """Loss and accuracy during training.
+
+    Attributes:
+        loss: Training loss of each round or epoch.
+        validation_accuracy: Accuracy on the validation labels, or None where there were none.
+        best: The round or epoch whose model was kept, from 1.
+        unit: Whether training ran rounds of self-training or epochs of a network.
+    """
 
     loss: Sequence[float]
     validation_accuracy: Sequence[float] | None
-    best: int  # epoch, from 1
+    best: int
+    unit: Unit
 
 
 class LabelReport(NamedTuple):
-    """All that the page shows; n rows, c classes."""
+    """The content of the page; n rows, c classes.
+
+    Attributes:
+        title: Heading of the page.
+        ids: The id of each row.
+        classes: The name of each class.
+        given: The class number of the given label, -1 where none was given.
+        predicted: The class number of the prediction, also for rows whose label was given.
+        confidence: The probability of the label, from 0 to 1.
+        second: The class number of the second most probable class, -1 where there is none.
+        positions: The position of each row on the map.
+        influences: The rows that influenced the prediction of each row most, -1 where there are fewer.
+        weights: Their weights, in decreasing order.
+        estimate: Estimated accuracy, or None.
+        uncertain: The rows most worth labelling next, in order.
+        suspects: Given labels that are probably wrong, the clearest first.
+        curve: Loss and accuracy during training, or None.
+        texts: An excerpt of each row, where the rows are texts.
+        thumbnails: A ``data:image/...`` URI of each row or None, where the rows are images.
+        facts: Names and values for the table about the run.
+    """
 
     title: str
     ids: Sequence[str]  # (n,)
     classes: Sequence[str]  # (c,)
-    given: np.ndarray  # (n,) class number, -1 where no label was given
-    predicted: np.ndarray  # (n,) class number: the model's opinion, also on rows whose label was given
-    confidence: np.ndarray  # (n,) 0 to 1
-    second: np.ndarray  # (n,) class number of the second most probable class
-    positions: np.ndarray  # (n, 2) the map
-    influences: np.ndarray  # (n, t) rows that carried the label of each row, -1 where fewer
-    weights: np.ndarray  # (n, t) their weights, heaviest first
+    given: np.ndarray  # (n,)
+    predicted: np.ndarray  # (n,)
+    confidence: np.ndarray  # (n,)
+    second: np.ndarray  # (n,)
+    positions: np.ndarray  # (n, 2)
+    influences: np.ndarray  # (n, t)
+    weights: np.ndarray  # (n, t)
     estimate: Estimate | None
-    uncertain: Sequence[int]  # rows most worth labelling next, in order
+    uncertain: Sequence[int]
     suspects: Sequence[Suspect]
     curve: Curve | None
-    texts: Sequence[str] | None  # an excerpt of each row, where the rows are texts
-    thumbnails: Sequence[str | None] | None  # data:image/... of each row, where the rows are images
-    facts: Sequence[tuple[str, str]]  # name and value, for a small table
+    texts: Sequence[str] | None  # (n,)
+    thumbnails: Sequence[str | None] | None  # (n,)
+    facts: Sequence[tuple[str, str]]
 
 
 def write_label_report(report: LabelReport, path: str | os.PathLike[str]) -> Path:
-    """Write the page to ``path``; it opens in any browser, also from a disk without a network."""
+    """Write the page; it opens in any browser, also offline.
+
+    Args:
+        report: The content of the page.
+        path: The file to write; an existing one is replaced as a whole.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ValueError: If a part has the wrong shape, range or type.
+    """
     _check(report)
     template = files("angpn.labelling").joinpath("report.html").read_text(encoding="utf-8")
     page = _fill(template, {"TITLE": escape(report.title), "DATA": _json(_data(report))})
     with replacing(path) as temporary:
-        # A file name that was not valid text holds half characters, which a page can only show as unknown.
+        # A file name that is not valid UTF-8 holds lone surrogates, which a page can only show as unknown characters.
         temporary.write_bytes(page.encode("utf-8", errors="xmlcharrefreplace"))
     return Path(path)
 
@@ -86,9 +132,9 @@ def _check(report: LabelReport) -> None:
     t = np.shape(report.influences)[-1]
     shapes = {"positions": (n, 2), "influences": (n, t), "weights": (n, t)}
     for name in ("given", "predicted", "confidence", "second", "positions", "influences", "weights"):
-        expected, found = shapes.get(name, (n,)), np.shape(getattr(report, name))
-        if found != expected:
-            raise ValueError(f"{name} must have shape {expected}, got {found}")
+        expected, shape = shapes.get(name, (n,)), np.shape(getattr(report, name))
+        if shape != expected:
+            raise ValueError(f"{name} must have shape {expected}, got {shape}")
     for name, low, high in (("given", -1, c), ("predicted", 0, c), ("second", -1, c), ("influences", -1, n)):
         _check_range(name, getattr(report, name), low, high)
     _check_range("uncertain", report.uncertain, 0, n)
@@ -102,9 +148,9 @@ def _check(report: LabelReport) -> None:
     for name, entries in (("texts", report.texts), ("thumbnails", report.thumbnails)):
         if entries is not None and len(entries) != n:
             raise ValueError(f"{name} must have an entry for each of the {n} rows, got {len(entries)}")
-    for row, picture in enumerate(report.thumbnails or ()):
-        if picture is not None and not picture.startswith("data:image/"):
-            raise ValueError(f"thumbnails must start with 'data:image/', got {picture[:40]!r} at row {row}")
+    for row, thumbnail in enumerate(report.thumbnails or ()):
+        if thumbnail is not None and not thumbnail.startswith("data:image/"):
+            raise ValueError(f"thumbnails must start with 'data:image/', got {thumbnail[:40]!r} at row {row}")
 
 
 def _check_range(name: str, values: Any, low: int, high: int) -> None:
@@ -129,7 +175,7 @@ def _data(report: LabelReport) -> dict[str, Any]:
         "influences": _array(report.influences, "<i4"),
         "weights": _array(report.weights, "<f4"),
         "uncertain": _array(report.uncertain, "<i4"),
-        "suspects": [[int(s.row), int(s.suggested), float(s.probability)] for s in report.suspects],
+        "suspects": [[int(s.row), int(s.suggested), float(s.share)] for s in report.suspects],
         "estimate": None if report.estimate is None else _estimate(report.estimate),
         "curve": None if report.curve is None else _curve(report.curve),
     }
@@ -152,21 +198,22 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "loss": _array(curve.loss, "<f4"),
         "accuracy": None if accuracy is None else _array(accuracy, "<f4"),
         "best": int(curve.best),
+        "unit": curve.unit,
     }
 
 
 def _array(values: Any, dtype: str) -> dict[str, str]:
-    """Numbers as the page decodes them: a JavaScript typed array is little-endian on every machine that has one."""
+    """Encode numbers for a JavaScript typed array, which is little-endian on all current machines."""
     kind = {"<i4": "Int32Array", "<f4": "Float32Array"}[dtype]
     return {"type": kind, "base64": base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()}
 
 
 def _json(value: Any) -> str:
-    """JSON that no HTML parser can leave: ASCII only, so U+2028 and half characters are escaped as well."""
+    """Return JSON that is safe inside a script element: ASCII only, with <, > and & escaped."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _fill(template: str, parts: Mapping[str, str]) -> str:
-    """Put the parts in their places in one pass: a part that looks like a place is left as it is."""
-    return re.sub(r"\{\{([A-Z]+)\}\}", lambda found: parts[found[1]], template)
+    """Replace the placeholders in one pass, so that a part that looks like a placeholder is left as it is."""
+    return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: parts[match[1]], template)

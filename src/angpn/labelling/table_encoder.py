@@ -1,4 +1,4 @@
-"""A table to features: numbers standardised, categories as a column each."""
+"""Encoder of tables: standardised numbers and one-hot categories."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -9,33 +9,33 @@ import polars
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
 
-State = tuple[dict[str, Any], dict[str, Array]]  # of an encoder: what JSON can hold, and arrays
+State = tuple[dict[str, Any], dict[str, Array]]  # of a fitted encoder: a JSON header, and arrays
 
 MISSING = "(missing)"
-_MOST_CATEGORIES = 50
-_NO_VALUE = ("", "na", "n/a", "nan", "null", "none", "?", "-", ".")  # what cells without a number say
+_MAX_CATEGORIES = 50
+_MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "?", "-", ".")  # markers of a missing number
 
 
 class TableEncoder:
-    """Numbers standardised, categories as a column each; what is missing is filled only where that is asked for."""
+    """Standardised numbers and one-hot categories; missing values are an error, or filled with ``impute``."""
 
     def __init__(self, *, impute: bool = False, categorical: Sequence[str] = ()) -> None:
         self.impute, self.categorical = impute, list(categorical)
         self._columns: list[dict[str, Any]] = []
 
     def fit(self, content: polars.DataFrame) -> Any:
-        """Learn what each column holds."""
+        """Determine the type and statistics of each column, and return the features."""
         for name in self.categorical:
             if name not in content.columns:
                 raise ValueError(f"--categorical must name columns of the table, got {name!r}; correct the name")
-        holes = [name for name in content.columns if name not in self.categorical and _has_holes(content[name])]
-        content = content.with_columns(_as_numbers(content[name]) for name in holes)
+        marked = [name for name in content.columns if name not in self.categorical and _has_markers(content[name])]
+        content = content.with_columns(_as_numbers(content[name]) for name in marked)
         self._check_missing(content)
-        self._columns = [self._learnt(content[name]) for name in content.columns]
+        self._columns = [self._fit_column(content[name]) for name in content.columns]
         return self.transform(content)
 
     def transform(self, content: polars.DataFrame) -> Any:  # (n, d) float32
-        """The features of rows with the same columns."""
+        """Return the features of rows with the same columns."""
         absent = [column["name"] for column in self._columns if column["name"] not in content.columns]
         if absent:
             raise ValueError(f"the table must have the columns it was fitted with, got no {absent[0]!r}; add it")
@@ -43,25 +43,25 @@ class TableEncoder:
         numbers = [column["name"] for column in self._columns if "values" not in column]
         known = known.with_columns(_as_numbers(known[name]) for name in numbers)
         self._check_missing(known)
-        return np.concatenate([self._encoded(known[column["name"]], column) for column in self._columns], axis=1)
+        return np.concatenate([self._encode_column(known[column["name"]], column) for column in self._columns], axis=1)
 
     def to_state(self) -> State:
-        """What a file keeps of it."""
+        """Return a JSON header and arrays."""
         return {"impute": self.impute, "categorical": self.categorical, "columns": self._columns}, {}
 
     @classmethod
     def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Back from such a file."""
+        """Restore a fitted encoder."""
         encoder = cls(impute=header["impute"], categorical=header["categorical"])
         encoder._columns = header["columns"]
         return encoder
 
     def describe(self) -> dict[str, list[str]]:
-        """The columns by what they were taken for."""
-        found: dict[str, list[str]] = {"numbers": [], "categories": []}
+        """Return the names of the columns by their type, "numbers" or "categories"."""
+        names: dict[str, list[str]] = {"numbers": [], "categories": []}
         for column in self._columns:
-            found["categories" if "values" in column else "numbers"].append(column["name"])
-        return found
+            names["categories" if "values" in column else "numbers"].append(column["name"])
+        return names
 
     def _check_missing(self, content: polars.DataFrame) -> None:
         if self.impute:
@@ -70,13 +70,13 @@ class TableEncoder:
         missing = {name: mask for name, mask in missing.items() if mask.any()}
         if missing:
             name, mask = next(iter(missing.items()))
-            total = sum(int(found.sum()) for found in missing.values())
+            total = sum(int(mask.sum()) for mask in missing.values())
             raise ValueError(
                 f"a table must have a value in every cell, got {total} missing in {len(missing)} columns, the first in "
                 f"{name!r}, row {int(mask.argmax())}; fill them, pass --drop {name}, or pass --impute"
             )
 
-    def _learnt(self, column: polars.Series) -> dict[str, Any]:
+    def _fit_column(self, column: polars.Series) -> dict[str, Any]:
         name = column.name
         if name not in self.categorical and (column.dtype.is_numeric() or column.dtype == polars.Boolean):
             values = column.cast(polars.Float64).to_numpy()
@@ -106,46 +106,47 @@ class TableEncoder:
         texts = column.cast(polars.String).drop_nulls()
         numbers = texts.cast(polars.Float64, strict=False)
         if 0 < numbers.null_count() < 0.5 * len(texts):
-            culprit = texts.filter(numbers.is_null())[0]
+            example = texts.filter(numbers.is_null())[0]
             raise ValueError(
-                f"column {name!r} must hold numbers or text, got both, such as {culprit!r}; write missing numbers as "
+                f"column {name!r} must hold numbers or text, got both, such as {example!r}; write missing numbers as "
                 f"empty cells, or pass --categorical {name}"
             )
-        if texts.n_unique() > max(_MOST_CATEGORIES, len(texts) // 10):
+        if texts.n_unique() > max(_MAX_CATEGORIES, len(texts) // 10):
             raise ValueError(
                 f"column {name!r} must hold categories, got {texts.n_unique()} different texts; pass --text {name} to "
                 f"label by it, --drop {name} to leave it out, or --categorical {name}"
             )
 
-    def _encoded(self, column: polars.Series, learnt: Mapping[str, Any]) -> Array:  # (n, columns of it) float32
-        if "values" in learnt:
+    def _encode_column(self, column: polars.Series, fitted: Mapping[str, Any]) -> Array:  # (n, columns of it) float32
+        if "values" in fitted:
             values = [MISSING if value is None else value for value in _texts(column)]
-            known = learnt["values"]
-            strange = len(set(values) - set(known))
-            if strange:
+            known = fitted["values"]
+            unknown = len(set(values) - set(known))
+            if unknown:
                 warn(
-                    f"column {learnt['name']!r} has {strange} categories that the fit did not know; they count as none"
+                    f"column {fitted['name']!r} has {unknown} categories that the fit did not have; they count as none"
                 )
             return (np.array(values, dtype=object)[:, None] == np.array(known, dtype=object)).astype(np.float32)
         numbers = column.to_numpy()
-        filled = np.where(np.isnan(numbers), learnt["median"], numbers)
-        return ((filled - learnt["mean"]) / (learnt["std"] or 1.0)).astype(np.float32)[:, None]
+        filled = np.where(np.isnan(numbers), fitted["median"], numbers)
+        return ((filled - fitted["mean"]) / (fitted["std"] or 1.0)).astype(np.float32)[:, None]
 
 
-def _has_holes(column: polars.Series) -> bool:
-    """Whether it holds numbers, most of its cells, and texts that say that there is none, such as "NA"."""
+def _has_markers(column: polars.Series) -> bool:
+    """Return whether a text column holds numbers in most cells, and markers of missing numbers in all others."""
     if column.dtype != polars.String:
         return False
     texts = column.str.strip_chars().drop_nulls()
-    numbers, said = texts.cast(polars.Float64, strict=False).is_not_null(), texts.str.to_lowercase().is_in(_NO_VALUE)
-    return bool(said.any() and (numbers | said).all() and 2 * numbers.sum() > len(texts))
+    numbers = texts.cast(polars.Float64, strict=False).is_not_null()
+    markers = texts.str.to_lowercase().is_in(_MISSING_TEXTS)
+    return bool(markers.any() and (numbers | markers).all() and 2 * numbers.sum() > len(texts))
 
 
 def _as_numbers(column: polars.Series) -> polars.Series:
-    """Float64, empty where a text says that there is none."""
+    """Return the column as Float64, null where it holds a marker of a missing number."""
     if column.dtype == polars.String:
         texts = column.str.strip_chars()
-        column = texts.set(texts.str.to_lowercase().is_in(_NO_VALUE).fill_null(False), None)
+        column = texts.set(texts.str.to_lowercase().is_in(_MISSING_TEXTS).fill_null(False), None)
     try:
         return column.cast(polars.Float64)
     except polars.exceptions.PolarsError:

@@ -1,39 +1,45 @@
 """Pairwise distances D of Eq. (5): the full matrix, or each row's m nearest candidates."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
 
+from angpn.neighbors.distance_blocks import BLOCK_BYTES as BLOCK_BYTES
+from angpn.neighbors.distance_blocks import DistanceBlocks
+from angpn.neighbors.distance_blocks import Metric as Metric
 from angpn.neighbors.neighborhood import Neighborhood
-from angpn.utils.checks import as_float_tensor, as_sparse_rows, as_tensor, check_choice, check_distances, check_finite
-
-Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
-
-# Of distances at once; a search takes several times that. More than 32 MB, since smaller arrays that come and go leave
-# holes in the heap, and a process may grow to twice what it needs.
-BLOCK_BYTES = 3 * 2**24
-_ROUNDING = 1e-14
+from angpn.utils.checks import as_float_tensor
 
 
 def pairwise_distances(
     x: Any,  # (n, d) dense or sparse; (n, n) if precomputed
     metric: Metric = "chord",
 ) -> Tensor:  # (n, n), zero diagonal
-    """Distance of every row to every other.
+    """Compute the distance of every row to every other.
 
     ``"chord"`` is ``sqrt(2 - 2 cos)``, the Euclidean distance between L2-normalised rows, except that an empty row
-    has cosine 0 with every other row: plain Euclidean distance puts it at 1 from everything, nearer than most real
-    neighbours, and so makes it everybody's neighbour.
+    has cosine 0 with every other row: plain Euclidean distance puts it at 1 from all rows, nearer than most real
+    neighbours, and so makes it a neighbour of all.
+
+    Args:
+        x: rows of features, dense or sparse.
+        metric: "chord", "euclidean", "sqeuclidean", or "precomputed", where ``x`` is the matrix of distances itself.
+
+    Returns:
+        D, with a zero diagonal.
+
+    Raises:
+        ValueError: if ``x`` has NaN or infinite entries, or precomputed distances are not a square matrix.
 
     >>> pairwise_distances(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), "euclidean")
     tensor([[0., 5.],
             [5., 0.]])
     """
-    rows = _Rows(x, metric)
+    rows = DistanceBlocks(x, metric)
     if rows.n == 0:
         return torch.zeros(0, 0, dtype=rows.dtype)
     blocks = [rows.distances(slice(start, stop)) for start, stop in rows.blocks()]
@@ -46,17 +52,28 @@ def nearest_candidates(
     metric: Metric = "chord",
     *,
     random_state: int = 0,
-    on_rows: Callable[[int], None] = lambda count: None,  # told how many more rows are done
+    on_rows: Callable[[int], None] = lambda count: None,
 ) -> Neighborhood:
-    """Each row's ``n_candidates`` nearest other rows, by exact search in bounded memory.
+    """Find each row's ``n_candidates`` nearest other rows, by exact search in bounded memory.
 
-    ``metric`` is as for :func:`pairwise_distances`. The default, ``"chord"``, sees directions only, which suits text
-    and embeddings; for tables, standardise the columns and use ``"euclidean"``.
+    Where several rows tie for the last place, a shuffle decides, for each row anew: files are often sorted by class, so
+    the order of rows would leak the labels.
 
-    Where several rows tie for the last place, a shuffle seeded by ``random_state`` decides, for each row anew:
-    files are often sorted by class, so the order of rows would leak the labels.
+    Args:
+        x: rows of features, dense or sparse.
+        n_candidates: m, the length of the lists.
+        metric: as for :func:`pairwise_distances`. The default, "chord", depends on directions only, which suits text
+            and embeddings; for tables, standardise the columns and use "euclidean".
+        random_state: seed of that shuffle.
+        on_rows: called with the number of further rows that are done.
+
+    Returns:
+        The candidates and their distances, nearest first.
+
+    Raises:
+        ValueError: if there are not so many other rows at finite distance, or ``x`` has NaN or infinite entries.
     """
-    rows = _Rows(x, metric)
+    rows = DistanceBlocks(x, metric)
     if rows.n < 2:
         raise ValueError(f"candidates need at least 2 samples, got n_samples={rows.n}; pass more data")
     if not 1 <= n_candidates < rows.n:
@@ -87,7 +104,7 @@ def neighbors_from_graph(
     *,
     random_state: int = 0,
 ) -> Neighborhood:
-    """The candidates of a sparse graph of distances, as KNeighborsTransformer gives it.
+    """Take the candidates of a sparse graph of distances, as KNeighborsTransformer gives it.
 
     Entries on the diagonal are dropped; zeros that the graph stores elsewhere are distances to equal rows. Every row
     keeps as many candidates as the row with the fewest has, or ``n_candidates`` if that is fewer; ties for the last
@@ -132,17 +149,17 @@ def nearest_fitted(
     random_state: int = 0,
     each_anew: bool = False,
 ) -> tuple[Tensor, Tensor]:  # (r, m) rows of x, and their distances, nearest first
-    """For each query the nearest rows of ``x``. What one query finds does not depend on the others.
+    """Find the nearest rows of ``x`` for each query. What one query finds does not depend on the others.
 
     Where rows tie for the last place, an order of the rows of ``x`` drawn from ``random_state`` decides; or, for lists
-    that make a graph and shall not all name the same rows, a shuffle for each query anew.
+    that make a graph and should not all name the same rows, a shuffle for each query anew.
     """
     if metric == "precomputed":
         matrix = as_float_tensor(queries, "distances")
         blocks: Iterator[Tensor] = iter([matrix.double()])
         dtype = matrix.dtype
     else:
-        rows = _Rows(x, metric, queries)
+        rows = DistanceBlocks(x, metric, queries)
         blocks = (rows.distances(slice(start, stop)) for start, stop in rows.blocks())
         dtype = rows.dtype
     order = torch.randperm(x.shape[0], generator=torch.Generator().manual_seed(int(random_state)))
@@ -157,23 +174,23 @@ def distances_from(
     chosen: np.ndarray[Any, Any],  # (r,) rows
     metric: Metric = "chord",
 ) -> Tensor:  # (r, n), infinite from a row to itself
-    """Distances of some rows to every row."""
-    rows = _Rows(x, metric)
+    """Compute the distances of some rows to every row."""
+    rows = DistanceBlocks(x, metric)
     distances = rows.distances(chosen)
     distances[torch.arange(len(chosen)), torch.from_numpy(chosen)] = torch.inf
     return distances.to(rows.dtype)
 
 
 def _shuffles(n: int, seed: int) -> Callable[[int], Tensor]:
-    """What gives so many orders of n columns."""
+    """Return a function that draws so many orders of n columns."""
     generator = torch.Generator().manual_seed(int(seed))
     return lambda count: torch.rand(count, n, generator=generator).argsort(dim=1)
 
 
 def _nearest(block: Tensor, count: int, shuffles: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
-    """Columns and values of the ``count`` smallest entries of each row, smallest first.
+    """Return columns and values of the ``count`` smallest entries of each row, smallest first.
 
-    Ties for the last place are decided by ``shuffles``, which gives an order of the columns for each of some rows.
+    Ties for the last place are decided by ``shuffles``, which draws an order of the columns for each of some rows.
     """
     values, indices = block.topk(min(count + 1, block.shape[1]), largest=False)
     rows = (values[:, count - 1] == values[:, -1]).nonzero().squeeze(1) if values.shape[1] > count else ()
@@ -185,79 +202,3 @@ def _nearest(block: Tensor, count: int, shuffles: Callable[[int], Tensor]) -> tu
         indices[rows] = shuffle.gather(1, order)
         values[rows] = block[rows].gather(1, indices[rows])
     return indices, values
-
-
-class _Rows:
-    """Distances from a block of queries (by default of the rows themselves) to all rows, computed in float64."""
-
-    def __init__(self, x: Any, metric: Metric, queries: Any = None) -> None:
-        check_choice(metric, "metric", get_args(Metric))
-        self.metric = metric
-        self.x, self.dtype = _as_float64(x)
-        self.n: int = self.x.shape[0]
-        if metric == "precomputed":
-            if isinstance(self.x, scipy.sparse.csr_array):
-                raise ValueError(
-                    "precomputed distances must be a dense (n, n) matrix, got a sparse one; call toarray()"
-                )
-            check_distances(self.x)
-            self.queries = self.x
-            return
-        _check_finite_rows(self.x)
-        # Distances do not see a common offset, but the squares they are computed from drown in it.
-        offset = 0.0 if metric == "chord" or not isinstance(self.x, Tensor) else self.x.mean(dim=0)
-        self.x, self.squares = _prepared(self.x, metric, offset)
-        self.queries, self.query_squares = self.x, self.squares
-        if queries is not None:
-            self.queries = _as_float64(queries)[0]
-            _check_finite_rows(self.queries)
-            self.queries, self.query_squares = _prepared(self.queries, metric, offset)
-
-    def blocks(self) -> list[tuple[int, int]]:
-        size, count = max(1, BLOCK_BYTES // (8 * self.n)), self.queries.shape[0]
-        return [(start, min(start + size, count)) for start in range(0, count, size)]
-
-    def distances(self, rows: slice | np.ndarray[Any, Any]) -> Tensor:  # (r, n)
-        if self.metric == "precomputed":
-            return self.queries[rows].clone()
-        product = self.queries[rows] @ self.x.T
-        gram = product if isinstance(product, Tensor) else torch.from_numpy(product.toarray())
-        # In place, and each pass over the block counts: at 50,000 rows these take as long as the product.
-        # What the subtraction leaves of equal rows is rounding: let duplicates tie at zero.
-        if self.metric == "chord":
-            squared = torch.threshold_(gram.mul_(-2).add_(2), 2 * _ROUNDING, 0.0)
-        else:
-            scale = self.query_squares[rows, None] + self.squares
-            squared = torch.add(scale, gram, alpha=-2, out=gram)
-            squared.masked_fill_(squared <= scale.mul_(_ROUNDING), 0)
-        return squared if self.metric == "sqeuclidean" else squared.sqrt_()
-
-
-def _prepared(x: Any, metric: Metric, offset: Any) -> tuple[Any, Tensor]:
-    """Rows as their products need them, and their squared lengths before scaling."""
-    if isinstance(x, Tensor):
-        x = x - offset
-        squares = x.square().sum(dim=1)
-    else:
-        squares = torch.from_numpy(np.asarray(x.multiply(x).sum(axis=1), dtype=np.float64).ravel())
-    if metric == "chord":
-        scale = torch.where(squares > 0, squares, 1).rsqrt()
-        if isinstance(x, Tensor):
-            x = x * scale[:, None]
-        else:
-            x = scipy.sparse.csr_array(scipy.sparse.diags_array(scale.numpy()) @ x)
-    return x, squares
-
-
-def _check_finite_rows(x: Any) -> None:
-    # A sparse row's sum is finite if its entries are, and it knows its row.
-    check_finite(x if isinstance(x, Tensor) else torch.from_numpy(x.sum(axis=1)[:, None]), "x")
-
-
-def _as_float64(x: Any) -> tuple[Any, torch.dtype]:
-    """``x`` on the CPU as a float64 tensor or CSR array, and the dtype its distances shall have."""
-    sparse = as_sparse_rows(x, torch.float64)
-    if sparse is not None:
-        return sparse, torch.float64 if x.dtype in (np.float64, torch.float64) else torch.float32
-    given = as_tensor(x, "x").detach().cpu()
-    return as_float_tensor(given.double(), "x"), as_float_tensor(given, "x").dtype

@@ -1,6 +1,6 @@
 """An order of the rows in which neighbours are near each other.
 
-Their features then share caches, and rows can be shared out among processes that need little of each other.
+Their features then share caches, and rows can be distributed among processes with small halos.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.neighbors.neighborhood import Neighborhood, sparse_product
+from angpn.neighbors.list_products import sparse_product
+from angpn.neighbors.neighborhood import Neighborhood
 from angpn.neighbors.partition import Reordered
 from angpn.utils.typing import Array
 
@@ -21,7 +22,7 @@ _TOGETHER = 256  # rows whose order among themselves no longer matters
 
 
 def in_local_order(neighborhood: Neighborhood) -> Neighborhood:
-    """The same lists, the rows in an order in which neighbours are near each other."""
+    """Return the same lists with the rows in an order in which neighbours are near each other."""
     order = locality_order(neighborhood.indices[:, :NEAREST])
     number = torch.empty(len(order), dtype=torch.int32)
     number[order] = torch.arange(len(order), dtype=torch.int32)
@@ -29,10 +30,10 @@ def in_local_order(neighborhood: Neighborhood) -> Neighborhood:
 
 
 def locality_order(nearest: Tensor) -> Tensor:  # (n,)
-    """An order of the rows in which these nearest of each, (n, m), are near it.
+    """Return an order of the rows in which these nearest of each, (n, m), are near it.
 
-    Random numbers, averaged over neighbours again and again, become coordinates in which rows that hang together are
-    close; the rows are halved along the direction in which they extend most, and each half again.
+    Random numbers, averaged over neighbours again and again, become coordinates in which connected rows are close; the
+    rows are halved along the direction of largest variance, and each half again.
     """
     n, m = nearest.shape
     ones = np.ones(n * m, np.float32), nearest.numpy().flatten(), np.arange(0, n * m + 1, m)
@@ -49,7 +50,7 @@ def locality_order(nearest: Tensor) -> Tensor:  # (n,)
 
 
 def _halved(coordinates: Array, rows: Array) -> Iterator[Array]:
-    """Rows in groups, next to each other those that are close."""
+    """Return rows in groups, close ones next to each other."""
     if len(rows) <= _TOGETHER:
         yield rows
         return

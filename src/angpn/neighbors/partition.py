@@ -2,10 +2,9 @@
 
 A neighbourhood has a partition. :class:`Partition` is the usual one: all rows, in the order of the data, in one
 process, where every method is the identity. :class:`Reordered` holds all rows in another order, and
-:class:`angpn.neighbors.distributed.Shard` those of one of several processes.
+:class:`angpn.neighbors.shard.Shard` those of one of several processes.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,27 +14,8 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from angpn.neighbors.halo import Halo, HaloExchange
 from angpn.utils.typing import Array
-
-HaloExchange = Callable[[Any], Any]  # features, dense or a CSR array, to the same with halo rows appended
-
-
-class Halo:
-    """Rows of other processes that the lists of this process name: none."""
-
-    n_rows = 0
-
-    def exchange(self, features: Any) -> Any:  # (n_rows + halo, ...), dense or a CSR array
-        """Append the halo rows, received from the processes that own them."""
-        return features
-
-    def reduce(self, gradient: Tensor) -> Tensor:  # (n_rows, ...)
-        """Send the gradients of halo rows to their owners and add them there: the adjoint of :meth:`exchange`."""
-        return gradient
-
-    def subset(self, positions: Tensor) -> "Halo":
-        """Return a halo that exchanges only the rows at these positions and leaves the others zero."""
-        return self
 
 
 class Partition:

@@ -1,1 +1,1 @@
-"""The paper's network, Eqs. (12) to (15): layer, model, training, and rows that come after it."""
+"""The paper's network, Eqs. (12) to (15): layer, model, loss, training, and prediction of new rows."""

@@ -1,4 +1,4 @@
-"""A fit that can be taken up again after the process was killed."""
+"""Checkpoints, by which a fit is resumed after its process was killed."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from angpn.network.training import Epoch, Training
+from angpn.network.training_loop import Epoch, Training
 from angpn.utils.container import Contents, read_contents, write_contents
 from angpn.utils.fingerprint import fingerprint
 
@@ -17,27 +17,27 @@ SECONDS_BETWEEN_SAVES = 1.0
 
 
 class Checkpoint:
-    """The file that a fit keeps of where it is; does nothing where there is no path."""
+    """The file that a fit writes its state to; does nothing where there is no path."""
 
     def __init__(self, path: str | os.PathLike[str] | None, *, resume: bool, problem: Mapping[str, Any]) -> None:
         if resume and path is None:
-            raise ValueError("resume=True needs the checkpoint to take up, got checkpoint=None; name its file")
+            raise ValueError("resume=True needs the checkpoint to resume from, got checkpoint=None; name its file")
         self._path, self._saved_at = path, -float("inf")
         self._fingerprint = None if path is None else fingerprint(problem)
         self._contents: Contents | None = None
-        self.seed: int | None = None  # that of the fit to be taken up
+        self.seed: int | None = None  # that of the fit to resume
         if resume and path is not None and Path(path).exists():
             found = read_contents(path, "checkpoint")
             if found.header["fingerprint"] == self._fingerprint:
                 self._contents, self.seed = found, found.header["seed"]
-            elif not found.header["finished"]:  # one that had ended is of no use to anyone
+            elif not found.header["finished"]:  # a finished one is not needed any more
                 raise ValueError(
                     f"the checkpoint {os.fspath(path)} must be of a fit with the same data, labels and parameters, got "
                     "an unfinished one of another; pass what it was made with, or resume=False to begin anew"
                 )
 
     def restore(self, training: Training) -> list[Epoch]:
-        """Put the training where the file left it; the epochs it had run by then."""
+        """Restore the state of the training from the file; return the epochs it had run."""
         if self._contents is None:
             return []
         arrays = self._contents.arrays

@@ -2,15 +2,16 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import scipy.sparse
 import torch
 from torch import Tensor, nn
 
-from angpn.anfp.algorithm import algorithm1
+from angpn.anfp.algorithm import Options, algorithm1
 from angpn.anfp.fused import algorithm1_fused, graph_fused
-from angpn.anfp.graph import Gamma, Rule, check_candidates, check_graph_options
+from angpn.anfp.graph_backends import can_compile
+from angpn.anfp.neighbor_graph import Gamma, Rule, check_candidates, check_graph_options
 from angpn.anfp.propagation import Direction
 from angpn.anfp.sparse import PropagatedSparse, graph_sparse, propagate_sparse
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
@@ -20,7 +21,7 @@ Backend = Literal["auto", "kernel", "torch", "dense"]
 
 
 class ANGPNConv(nn.Module):
-    r"""Learns the neighbour graph that best serves propagation, propagates on it, and maps the result.
+    r"""Learn the neighbour graph together with the propagation on it, and map the propagated features.
 
     .. math:: H^{(k+1)} = \sigma\big( P(D, H^{(k)}) \, W^{(k)} \big)
 
@@ -32,21 +33,24 @@ class ANGPNConv(nn.Module):
         n_neighbors: k of Eq. (9), about how many neighbours a row has (exactly so for beta = 0 and gamma "local"). With
             gamma "auto" or "local" a row needs at least k + 1 candidates to choose from.
         alpha: fraction that a row takes from its neighbours, Eq. (13).
-        beta: weight of the features in the graph, Eq. (8); 0 leaves the distances alone to decide (NGPN).
+        beta: weight of the features in the graph, Eq. (8); at 0 it depends on the distances alone (NGPN).
         gamma: "auto", "local" or a number, see :func:`angpn.neighbor_graph`.
         rule: "simplex", "printed" or "knn", see :func:`angpn.neighbor_graph`.
         num_steps: T of Algorithm 1.
         direction: propagate on S ("directed", the paper's), on (S + S^T)/2 ("symmetric"), or on that one with its
             degrees divided out ("normalized").
         graph_gradient: let the gradient flow through S.
-        normalize: let the graph see the rows of F at unit length, so that F F^T stays in [-1, 1] beside the distances
-            however long the features grow; what is propagated keeps its length.
+        normalize: make the graph from the rows of F at unit length, so that F F^T stays in [-1, 1] beside the
+            distances however long the features grow; what is propagated keeps its length.
         activation: sigma, or None for the identity.
         backend: "kernel" (compiled, candidate lists on the CPU), "torch" (plain torch operations on lists, any device),
             "dense" (n x n matrices, the reference), or "auto": the first of these that fits the input.
 
     Shapes: features (n, in_channels), dense or sparse, and the distances, an (n, n) matrix or a
     :class:`~angpn.neighbors.neighborhood.Neighborhood`, to (n, out_channels).
+
+    Raises:
+        ValueError: if an option is out of its range; on use, if shapes or the backend do not fit the input.
     """
 
     def __init__(
@@ -86,7 +90,11 @@ class ANGPNConv(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Glorot initialisation."""
+        """Draw the weights anew (Glorot).
+
+        Args:
+            generator: source of randomness; torch's global one by default.
+        """
         glorot_(self.weight, generator)
 
     def propagate(
@@ -95,16 +103,16 @@ class ANGPNConv(nn.Module):
         distances: Tensor | Neighborhood | DenseNeighborhood,
         rows: Tensor | None = None,
     ) -> Tensor | PropagatedSparse:
-        """P(D, H) of Algorithm 1; or only these of its rows (distinct), which is less work for the compiled backend."""
+        """Return P(D, H) of Algorithm 1, or only these of its rows (distinct), which is less work when compiled."""
         sparse = as_sparse_rows(features, self.weight.dtype)
         if sparse is not None:
-            factors = propagate_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
+            factors = propagate_sparse(self._checked_lists(sparse, distances), sparse, self._options)
             return factors if rows is None else factors[rows]
         features, neighborhood, backend = self._checked(features, distances)
         if backend == "kernel":
             assert isinstance(neighborhood, Neighborhood)
-            return algorithm1_fused(neighborhood, features, rows, **self._options)
-        propagated = algorithm1(neighborhood, features, **self._options)[0]
+            return algorithm1_fused(neighborhood, features, self._options, rows)
+        propagated = algorithm1(neighborhood, features, self._options)[0]
         return propagated if rows is None else propagated[rows]
 
     def after_steps(
@@ -113,44 +121,53 @@ class ANGPNConv(nn.Module):
         features: Tensor | scipy.sparse.csr_array,
         distances: Tensor | Neighborhood | DenseNeighborhood,
     ) -> Tensor | scipy.sparse.csr_array:
-        """F after another number of steps of Algorithm 1: H itself after 0, the settled F for None."""
+        """Return F after another number of steps of Algorithm 1: H itself after 0, the converged F for None."""
         if num_steps == 0 or self.beta == 0:
             return features
         propagated = self.with_steps(num_steps).propagate(features, distances)
         return propagated.multiplied() if isinstance(propagated, PropagatedSparse) else propagated
 
     def with_steps(self, num_steps: int | None) -> "ANGPNConv":
-        """The same layer, with the same weights, for another number of steps."""
+        """Return the same layer, with the same weights, for another number of steps."""
         other = copy.copy(self)
         other.num_steps = num_steps
         return other
 
     def graph(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
-        """The S that Algorithm 1 ends with: its weights on the candidates, (n, m), or (n, n) for a full matrix."""
+        """Return the S that Algorithm 1 ends with.
+
+        Args:
+            features: H, (n, in_channels).
+            distances: a neighbourhood, or an (n, n) matrix.
+
+        Returns:
+            Its weights on the candidates, (n, m), or (n, n) for a full matrix.
+        """
         sparse = as_sparse_rows(features, self.weight.dtype)
         if sparse is not None:
-            return graph_sparse(self._checked_lists(sparse, distances), sparse, **self._options)
+            return graph_sparse(self._checked_lists(sparse, distances), sparse, self._options)
         features, neighborhood, _ = self._checked(features, distances)
-        return algorithm1(neighborhood, features, **self._options)[1]
+        return algorithm1(neighborhood, features, self._options)[1]
 
     def graph_matrix(self, features: Tensor, neighborhood: Neighborhood) -> scipy.sparse.csr_array:
-        """The same S as a sparse matrix without its zeros, compiled where that is possible."""
+        """Return the same S as a sparse matrix without its zeros, compiled where that is possible."""
         if as_sparse_rows(features, self.weight.dtype) is None:
             features, checked, backend = self._checked(features, neighborhood)
+            if isinstance(checked, DenseNeighborhood):
+                return scipy.sparse.csr_array(algorithm1(checked, features, self._options)[1].numpy())
             if backend == "kernel":
-                assert isinstance(checked, Neighborhood)
-                return graph_fused(checked, features, **self._options)
+                return graph_fused(checked, features, self._options)
         return neighborhood.to_csr(self.graph(features, neighborhood))
 
     @property
-    def _options(self) -> dict[str, Any]:
-        names = "n_neighbors", "alpha", "beta", "gamma", "rule", "num_steps", "direction", "graph_gradient", "normalize"
-        return {name: getattr(self, name) for name in names}
+    def _options(self) -> Options:
+        graph = self.n_neighbors, self.alpha, self.beta, self.gamma, self.rule
+        return Options(*graph, self.num_steps, self.direction, self.graph_gradient, self.normalize)
 
     def _checked(
         self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood
     ) -> tuple[Tensor, Neighborhood | DenseNeighborhood, Backend]:
-        """The input as the backend takes it, and which backend that is."""
+        """Return the input as the backend takes it, and which backend that is."""
         neighborhood = as_neighborhood(distances)
         features = as_float_tensor(features, "features").to(self.weight.dtype)
         self._check_shape(features.shape, neighborhood)
@@ -164,8 +181,7 @@ class ANGPNConv(nn.Module):
         if self.backend == "dense":
             return features, neighborhood.to_dense(), "dense"
         if self.backend == "auto":
-            compiled = features.device.type == "cpu" and features.dtype in (torch.float32, torch.float64)
-            return features, neighborhood, "kernel" if compiled else "torch"
+            return features, neighborhood, "kernel" if can_compile(features) else "torch"
         if self.backend == "kernel" and features.device.type != "cpu":
             raise ValueError(
                 f"backend='kernel' runs on the CPU, got features on {features.device}; use backend='torch'"
@@ -173,7 +189,15 @@ class ANGPNConv(nn.Module):
         return features, neighborhood, self.backend
 
     def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
-        """Eq. (12)."""
+        """Apply Eq. (12).
+
+        Args:
+            features: H, (n, in_channels), a tensor or a sparse matrix.
+            distances: a neighbourhood, or an (n, n) matrix.
+
+        Returns:
+            The next H, (n, out_channels).
+        """
         return self.transform(self.propagate(features, distances))
 
     def _checked_lists(
@@ -198,12 +222,12 @@ class ANGPNConv(nn.Module):
         check_candidates(neighborhood, n_neighbors=self.n_neighbors, gamma=self.gamma, rule=self.rule)
 
     def transform(self, propagated: Tensor | PropagatedSparse) -> Tensor:
-        """What Eq. (12) does with P(D, H): the linear map and the activation."""
+        """Apply the linear map and the activation of Eq. (12) to P(D, H)."""
         mapped = propagated @ self.weight
         return mapped if self.activation is None else self.activation(mapped)
 
     def extra_repr(self) -> str:
-        """The options that differ between layers one meets."""
+        """Return the options that usually differ between layers."""
         return (
             f"{self.in_channels}, {self.out_channels}, n_neighbors={self.n_neighbors}, "
             f"alpha={self.alpha}, beta={self.beta}, num_steps={self.num_steps}"
@@ -211,7 +235,9 @@ class ANGPNConv(nn.Module):
 
 
 def glorot_(weight: Tensor, generator: torch.Generator | None) -> None:
-    """Glorot's uniform initialisation, drawn on the CPU whatever the device, so that one seed means one result."""
-    drawn = nn.init.xavier_uniform_(torch.empty(weight.shape, dtype=weight.dtype), generator=generator)
+    """Fill by Glorot's uniform initialisation, drawn on the CPU whatever the device: one seed, one result."""
+    if weight.is_meta:
+        return  # there is nothing to fill, and no number of the generator is spent
+    drawn = nn.init.xavier_uniform_(torch.empty(weight.shape, dtype=weight.dtype, device="cpu"), generator=generator)
     with torch.no_grad():
         weight.copy_(drawn)

@@ -1,4 +1,4 @@
-"""What the restriction to candidates costs: S solved over all rows, on a sample, beside S on the lists."""
+"""Cost of the restriction to candidates: S over all rows, for a sample of them, beside S on the lists."""
 
 import copy
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from angpn.anfp.algorithm import unit_rows
-from angpn.anfp.graph import neighbor_weights, resolve_gamma
+from angpn.anfp.neighbor_graph import neighbor_weights, resolve_gamma
 from angpn.neighbors.exact import Metric, distances_from
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.conv import ANGPNConv
@@ -16,13 +16,21 @@ from angpn.utils.checks import as_float_tensor, as_sparse_rows, warn
 
 
 class Coverage(NamedTuple):
-    """How much of the full graph lies outside the candidates, on a sample of rows."""
+    """How much of the full graph lies outside the candidates, on a sample of rows.
 
-    input_mass_outside: float  # mean share of a row of S, first layer; rows with all distances tied left out
-    hidden_mass_outside: float  # the same in the last hidden layer
+    Attributes:
+        input_mass_outside: mean share of a row of S in the first layer, without rows whose distances all tie.
+        hidden_mass_outside: the same in the last hidden layer.
+        n_sampled: number of sampled rows.
+        n_all_tied: sampled rows to which every other row is equally far, so that S has weight on all of them.
+        n_changed: sampled rows whose predicted class would change.
+    """
+
+    input_mass_outside: float
+    hidden_mass_outside: float
     n_sampled: int
-    n_all_tied: int  # sampled rows to which every other row is equally far: S is spread over all rows by nature
-    n_changed: int  # sampled rows whose predicted class would change
+    n_all_tied: int
+    n_changed: int
 
 
 def candidate_coverage(
@@ -38,8 +46,20 @@ def candidate_coverage(
     """Compare S on the candidates with S over all rows, for ``n_sample`` random rows.
 
     In every layer the last graph of Algorithm 1 is solved again for the sampled rows with every other row as a
-    candidate, all else as it was; ``n_changed`` counts the rows whose class that changes, layer upon layer. A warning
-    says so if they are more than one in a hundred: more candidates are the remedy.
+    candidate, all else as it was. A warning is given if that changes the class of more than one row in a hundred; the
+    remedy is more candidates.
+
+    Args:
+        network: the trained network.
+        features: the rows it was trained on.
+        neighborhood: their candidates.
+        metric: of the distances to all rows, see :func:`angpn.pairwise_distances`.
+        distances: the full matrix, if the metric is "precomputed".
+        n_sample: number of rows to sample.
+        random_state: seed of the sample.
+
+    Returns:
+        The mass of S outside the candidates, and how many predictions it changes.
     """
     generator = torch.Generator().manual_seed(int(random_state))
     sample = torch.randperm(neighborhood.n_rows, generator=generator)[: min(n_sample, neighborhood.n_rows)]
@@ -56,7 +76,7 @@ def candidate_coverage(
     outside = []
     with torch.no_grad():
         logits = network(inputs, neighborhood)
-        moved: Tensor | float = 0.0  # what the layers before have changed in the sampled rows
+        moved: Tensor | float = 0.0  # change of the sampled rows by the layers before
         for conv in network.convs:
             assert isinstance(conv, ANGPNConv)
             full = _full_rows(conv, inputs, neighborhood, sample, to_all)
@@ -84,19 +104,19 @@ def candidate_coverage(
 
 
 def _times(weights: Tensor, inputs: Any) -> Tensor:
-    """Rows of a graph times dense or sparse features."""
+    """Return rows of a graph times dense or sparse features."""
     return weights @ inputs if isinstance(inputs, Tensor) else torch.from_numpy(weights.numpy() @ inputs)
 
 
 def _share(conv: ANGPNConv) -> float:
-    """What weight a row's own choices have in what it receives; where degrees are divided out, about this."""
+    """Return the weight of a row's own choices in what it receives; an approximation where degrees are divided out."""
     return conv.alpha if conv.direction == "directed" else conv.alpha / 2
 
 
 def _full_rows(
     conv: ANGPNConv, inputs: Any, neighborhood: Neighborhood, sample: Tensor, distances: Tensor
 ) -> Tensor:  # (r, n)
-    """The last S of Algorithm 1 in the sampled rows, with every other row as a candidate."""
+    """Return the last S of Algorithm 1 in the sampled rows, with every other row as a candidate."""
     gamma = resolve_gamma(neighborhood.distances.to(distances.dtype), conv.n_neighbors, conv.gamma)
     graph_features = conv.after_steps(None if conv.num_steps is None else conv.num_steps - 1, inputs, neighborhood)
     if isinstance(graph_features, Tensor):

@@ -3,11 +3,11 @@
 from types import TracebackType
 from typing import Any, Self
 
-from angpn.network.training import Epoch, Training
+from angpn.network.training_loop import Epoch, Training
 
 
 class EpochBar:
-    """Epoch, loss, validation accuracy and the time left, on standard error.
+    """Show epoch, loss, validation accuracy and the time left on standard error.
 
     Early stopping has no fixed end: the bar runs to the epoch that will be the last if nothing improves any more, and
     that moves on with every improvement; so does the time left.

@@ -13,7 +13,7 @@ from angpn.network.conv import ANGPNConv, glorot_
 
 
 class ANGPN(nn.Module):
-    r"""Adaptive Neighborhood Graph Propagation Network. NGPN, the paper's fixed-graph baseline, is ``beta=0``.
+    r"""The Adaptive Neighborhood Graph Propagation Network. NGPN, the paper's fixed-graph baseline, is ``beta=0``.
 
     .. math:: Z = softmax(H^{(K)}), \quad H^{(K)} = H^{(K-1)} W^{(K-1)},
               \quad H^{(k+1)} = \sigma(P(D, H^{(k)}) W^{(k)}), \quad H^{(0)} = X
@@ -23,11 +23,14 @@ class ANGPN(nn.Module):
         hidden_channels: width of the hidden layers, or one width for each.
         out_channels: number of classes.
         num_layers: number of hidden layers; follows from ``hidden_channels`` when that is a sequence, else 2.
-        normalize_hidden: let the graphs of the hidden layers see rows of unit length. Without it F F^T grows as
-            training goes on, until the distances no longer count. The first layer takes X as it comes.
-        dropout: share of a hidden layer's numbers that an epoch of training leaves out.
+        normalize_hidden: make the graphs of the hidden layers from rows of unit length. Without it F F^T grows in
+            training, until the distances no longer matter. The first layer takes X as it is.
+        dropout: share of a hidden layer's activations that an epoch of training drops.
         conv_options: what :class:`~angpn.ANGPNConv` takes beside its widths and ``normalize`` (``n_neighbors``,
             ``alpha``, ``beta``, ...).
+
+    Raises:
+        ValueError: if an option is out of its range.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class ANGPN(nn.Module):
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}; 0 leaves nothing out")
         self.dropout = dropout
-        # What the constructor would take to make this network again.
+        # Arguments by which the constructor makes this network again.
         self.config = {
             "in_channels": in_channels,
             "hidden_channels": widths,
@@ -61,29 +64,44 @@ class ANGPN(nn.Module):
             "dropout": dropout,
             **conv_options,
         }
-        self.convs = nn.ModuleList(
-            ANGPNConv(before, after, normalize=normalize_hidden and depth > 0, **conv_options)
-            for depth, (before, after) in enumerate(zip([in_channels, *widths], widths, strict=False))
-        )
-        self.perceptron = nn.Linear(widths[-1], out_channels, bias=False)
+        device = torch.get_default_device()
+        with torch.device("meta"):  # shapes alone, so that weights are drawn once
+            self.convs = nn.ModuleList(
+                ANGPNConv(before, after, normalize=normalize_hidden and depth > 0, **conv_options)
+                for depth, (before, after) in enumerate(zip([in_channels, *widths], widths, strict=False))
+            )
+            self.perceptron = nn.Linear(widths[-1], out_channels, bias=False)
+        self.to_empty(device=device)
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Glorot initialisation of every layer."""
+        """Draw the weights of every layer anew (Glorot).
+
+        Args:
+            generator: source of randomness; torch's global one by default.
+        """
         for conv in self.convs:
             assert isinstance(conv, ANGPNConv)
             conv.reset_parameters(generator)
         glorot_(self.perceptron.weight, generator)
 
     def forward(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
-        """The logits H^(K), (n, out_channels)."""
+        """Return the logits H^(K).
+
+        Args:
+            features: X, (n, in_channels), a tensor or a sparse matrix.
+            distances: a neighbourhood, or an (n, n) matrix.
+
+        Returns:
+            One row of out_channels logits for each row of X.
+        """
         neighborhood = as_neighborhood(distances)
         return self.classify(self.propagate_input(features, neighborhood), neighborhood)
 
     def propagate_input(
         self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood
     ) -> Tensor | PropagatedSparse:
-        """P(D, X) of the first layer. No weight enters it, so training needs it only once."""
+        """Return P(D, X) of the first layer, which no weight enters, so that training computes it once."""
         return self.convs[0].propagate(features, distances)  # type: ignore[operator]
 
     def classify(
@@ -93,29 +111,29 @@ class ANGPN(nn.Module):
         rows: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """The logits from the propagated input of the first layer: all, or those of some rows, which is less work.
+        """Return the logits from the propagated input of the first layer, of all rows or of some, which is less work.
 
-        In training mode ``generator`` decides what dropout leaves out.
+        In training mode dropout draws from ``generator``.
         """
         return self.perceptron(self._hidden(propagated, as_neighborhood(distances), rows, generator)[-1])
 
     def embed(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
-        """The last hidden layer H^(K-1)."""
+        """Return the last hidden layer H^(K-1), (n, hidden_channels), from the arguments of :meth:`forward`."""
         neighborhood = as_neighborhood(distances)
         return self._hidden(self.propagate_input(features, neighborhood), neighborhood)[-1]
 
     def probabilities(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
-        """Z of Eq. (14)."""
+        """Return Z of Eq. (14), (n, out_channels), from the arguments of :meth:`forward`."""
         return self(features, distances).softmax(dim=1)
 
     def graphs(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> list[Tensor]:
-        """The S that each layer ended with, as weights on the candidates (n, m)."""
+        """Return the S that each layer ends with, as weights on the candidates (n, m)."""
         neighborhood = as_neighborhood(distances)
         inputs = [features, *self._hidden(self.propagate_input(features, neighborhood), neighborhood)[:-1]]
         return [conv.graph(h, neighborhood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
 
     def graph_matrices(self, features: Tensor, neighborhood: Neighborhood) -> list[scipy.sparse.csr_array]:
-        """The same as sparse matrices without their zeros."""
+        """Return the same as sparse matrices without their zeros."""
         inputs = [features, *self._hidden(self.propagate_input(features, neighborhood), neighborhood)[:-1]]
         return [conv.graph_matrix(h, neighborhood) for conv, h in zip(self.convs, inputs, strict=True)]  # type: ignore[operator]
 
@@ -126,7 +144,7 @@ class ANGPN(nn.Module):
         rows: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> list[Tensor]:
-        """H^(1) to H^(K-1), the last of them in these rows only."""
+        """Return H^(1) to H^(K-1), the last of them in these rows only."""
         last = len(self.convs) - 1
         hidden: list[Tensor] = []
         for depth, conv in enumerate(self.convs):

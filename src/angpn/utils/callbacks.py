@@ -1,4 +1,4 @@
-"""scikit-learn's callback protocol (1.9 and later), told of every epoch."""
+"""scikit-learn's callback protocol (1.9 and later), notified of every epoch or round."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ __all__ = ["CallbackSupportMixin", "EpochCallbacks", "with_callbacks"]
 
 
 class EpochCallbacks:
-    """Tells the callbacks set on an estimator where its fit is; costs nothing where none are set."""
+    """Notifies the callbacks set on an estimator; costs nothing where none are set."""
 
     def __init__(self, estimator: Any, max_iter: int, X: Any, y: Any) -> None:
         self._about = {"estimator": estimator, "X": X, "y": y}

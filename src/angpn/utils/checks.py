@@ -95,7 +95,7 @@ def check_distances(distances: Tensor) -> None:
 
 
 def check_same_rows(n_rows: int, n_expected: int, name: str, other: str) -> None:
-    """Two arguments that speak of the same rows."""
+    """Check that two arguments have the same rows."""
     if n_rows != n_expected:
         raise ValueError(
             f"{name} must have one row for each row of {other}, expected {n_expected}, got {n_rows}; "

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from angpn.utils.files import replacing
 from angpn.utils.typing import Array
 
-FORMAT = 1  # raised when a reader of the old format would misread the new one
+FORMAT = 2  # raised when a reader of the old format would misread the new one; older ones are still read
 Kind = Literal["model", "checkpoint", "encoder"]
 
 
@@ -26,6 +26,7 @@ class Contents(NamedTuple):
 
     header: dict[str, Any]
     arrays: dict[str, Array]
+    format: int  # that it was written in
 
 
 def write_contents(
@@ -62,16 +63,16 @@ def read_contents(path: str | os.PathLike[str], kind: Kind) -> Contents:
         raise ValueError(f"{path} must be an angpn {kind} file, got a safetensors file of something else; name another")
     if _digest(stamp.get("header", ""), arrays) != stamp.get("sha256"):
         raise ValueError(f"{path} must be as it was written, got contents that do not match its digest; write it anew")
-    return Contents(json.loads(stamp["header"]), arrays)
+    return Contents(json.loads(stamp["header"]), arrays, int(stamp["format"]))
 
 
 def _check_stamp(stamp: Mapping[str, str], kind: Kind, path: Path) -> None:
     if stamp["angpn"] != kind:
         raise ValueError(f"{path} must be an angpn {kind} file, got a {stamp['angpn']}; name another file")
-    if stamp.get("format") != str(FORMAT):
+    if stamp.get("format") not in [str(number) for number in range(1, FORMAT + 1)]:
         raise ValueError(
-            f"{path} must have format {FORMAT}, got format {stamp.get('format')}; a newer angpn wrote it: upgrade, or "
-            "write it anew"
+            f"{path} must have a format up to {FORMAT}, got format {stamp.get('format')}; a newer angpn wrote it: "
+            "upgrade, or write it anew"
         )
 
 

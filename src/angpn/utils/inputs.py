@@ -1,4 +1,4 @@
-"""What users pass to the estimator, as the network takes it."""
+"""What users pass to the estimators, as models take it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How much memory this process has held. Linux tells; elsewhere the answer is None."""
+"""How much memory this process has held, on Linux; elsewhere None."""
 
 import ctypes
 import gc

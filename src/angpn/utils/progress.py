@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def count_bar(what: str, total: int, *, enabled: bool) -> Iterator[Callable[[int], None]]:
-    """A bar that is told how many more are done."""
+    """Show a progress bar; what it yields is called with how many more are done."""
     if not enabled:
         yield lambda count: None
         return

@@ -1,0 +1,93 @@
+"""Features propagated by Eq. (13) over the learnt graph, hop after hop."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from angpn.anfp.propagation import Direction
+from angpn.anfp.sparse import adjacency_matrix
+from angpn.ensemble.config import Hops
+from angpn.ensemble.nystroem import Nystroem
+from angpn.ensemble.user_options import GraphOptions
+from angpn.neighbors.halo import HaloExchange
+from angpn.neighbors.list_products import sparse_product
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.neighbors.partition import ALL_ROWS, Partition
+from angpn.utils.typing import Array
+
+
+class Adjacency:
+    """A of Eq. (13): S, or made from S and its transpose. The matrix is made when it is first used."""
+
+    def __init__(self, graph: scipy.sparse.csr_array, direction: Direction, partition: Partition = ALL_ROWS) -> None:
+        self._graph, self._direction, self.partition = graph, direction, partition
+        self.n_rows = graph.shape[0]
+
+    def __call__(self, features: Tensor) -> Tensor:  # (n, p)
+        """Return ``A features``."""
+        matrix, halo_exchange = self._matrix
+        return sparse_product(*matrix, halo_exchange(features))
+
+    @cached_property
+    def _matrix(self) -> tuple[tuple[Tensor, Tensor, Tensor, int], HaloExchange]:
+        matrix, halo_exchange = adjacency_matrix(self._graph, self._direction, self.partition)
+        numbers = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (matrix.indptr, matrix.indices))
+        return (*numbers, torch.from_numpy(matrix.data).float(), matrix.shape[1]), halo_exchange
+
+
+def after_each_hop(features: Tensor, adjacency: Adjacency, alpha: float, n_hops: int) -> Iterator[Tensor]:
+    """Yield the features after 0, 1, ... hops of Eq. (13)."""
+    yield features
+    for _ in range(n_hops):
+        received = adjacency(features)
+        features = torch.lerp(features, received, alpha, out=received)
+        yield features
+
+
+def propagate_hops(features: Tensor, adjacency: Adjacency, hops: Iterable[Hops]) -> dict[Hops, Tensor]:
+    """Return the features for each alpha and number of hops; one pass serves all numbers of one alpha."""
+    found: dict[Hops, Tensor] = {}
+    wanted: dict[float, set[int]] = {}
+    for alpha, n_hops in hops:
+        wanted.setdefault(alpha, set()).add(n_hops)
+    for alpha, counts in wanted.items():
+        for count, propagated in enumerate(after_each_hop(features, adjacency, alpha, max(counts))):
+            if count in counts:
+                found[alpha, count] = propagated
+    return found
+
+
+class PropagatedFeatures:
+    """The features of all rows on one graph, by hops, and what the base learners trained on them share."""
+
+    def __init__(
+        self,
+        features: Tensor,  # (n, p) of the rows that the lists are of
+        neighborhood: Neighborhood,
+        options: GraphOptions,
+        hops: Sequence[Hops],
+        probabilities: Tensor | None = None,  # (n, c) to learn the graph from, beside the distances
+    ) -> None:
+        graph = options.learn_graph(neighborhood, probabilities)
+        self.partition = neighborhood.partition
+        adjacency = Adjacency(graph, options.direction, self.partition)
+        self.by_hops = propagate_hops(features, adjacency, hops)
+        # Propagation shortens rows, and the penalty of a head knows one scale: to length 1 on average.
+        self.scales = {key: 1 / (mean_length(found, self.partition) or 1.0) for key, found in self.by_hops.items()}
+        self.kernels: dict[tuple[Hops, float], Nystroem] = {}
+        # Label spreading is on the normalised graph whatever the direction: no eigenvalue of it is beyond 1.
+        is_normalized = options.direction == "normalized"
+        self.normalized = adjacency if is_normalized else Adjacency(graph, "normalized", self.partition)
+
+    def scaled(self, hops: Hops, rows: Array) -> Tensor:  # (r, p)
+        """Return the features of these rows of the data, at length 1 on average."""
+        return self.scales[hops] * self.partition.gather_rows(self.by_hops[hops], rows)
+
+
+def mean_length(features: Tensor, partition: Partition) -> float:
+    """Return the mean length of the rows of all processes."""
+    return float(partition.mean(features.norm(dim=1)))

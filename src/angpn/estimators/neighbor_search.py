@@ -1,0 +1,113 @@
+"""Each row's candidates, by the way that suits the rows: given, exact, by an index, or by several processes."""
+
+import time
+from functools import partial
+from typing import Any, NamedTuple
+
+import scipy.sparse
+import torch
+from torch import Tensor
+
+from angpn.estimators.fitted_models import Fitted
+from angpn.estimators.task import Task
+from angpn.neighbors.approximate import (
+    EXACT_PAIRS,
+    EXACT_ROWS,
+    FittedSearch,
+    Found,
+    approximate_candidates,
+    has_index,
+    warn_low_recall,
+)
+from angpn.neighbors.distributed import distributed_map
+from angpn.neighbors.distributed_search import DistributedSearch, distribute_rows
+from angpn.neighbors.exact import Metric, nearest_candidates, nearest_fitted, neighbors_from_graph
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.utils.checks import check_same_rows
+from angpn.utils.inputs import check_not_negative
+from angpn.utils.progress import count_bar
+
+CANDIDATES_PER_NEIGHBOR = 4
+
+
+class Neighbors(NamedTuple):
+    """What a search has found."""
+
+    neighborhood: Neighborhood
+    recall: float  # share of the nearest rows that are on the lists, on a sample
+    seconds: float
+
+
+def n_candidates(task: Task) -> int:
+    """Return how many candidates a row has, where there are so many rows."""
+    return int(task.model.n_candidates or CANDIDATES_PER_NEIGHBOR * task.n_neighbors)
+
+
+def find_neighbors(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
+    """Find the candidates of scaled rows."""
+    start = time.perf_counter()
+    found = _find(rows, metric, task, seed)
+    return Neighbors(*found, time.perf_counter() - start)
+
+
+def _find(rows: Any, metric: Metric, task: Task, seed: int) -> Found:
+    n, distances, model = rows.shape[0], task.distances, task.model
+    if distances is not None:
+        check_same_rows(distances.shape[0], task.X.shape[0], "distances", "X")
+    if scipy.sparse.issparse(distances):
+        return Found(neighbors_from_graph(distances, task.n_neighbors, model.n_candidates, random_state=seed), 1.0)
+    count = min(n_candidates(task), n - 1)
+    if distances is not None:
+        check_not_negative(distances)
+        return Found(nearest_candidates(distances, count, "precomputed", random_state=seed), 1.0)
+    with count_bar("neighbours", n, enabled=bool(model.verbose) and task.is_main_process) as advance:
+        if n <= EXACT_ROWS or model.recall == 1 or not has_index(n):
+            return Found(nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance), 1.0)
+        return approximate_candidates(rows, count, metric, recall=model.recall, random_state=seed, on_rows=advance)
+
+
+def find_together(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
+    """Find the candidates of few rows, each process those of some; every process gets all."""
+    start, n = time.perf_counter(), rows.shape[0]
+    count = min(n_candidates(task), n - 1)
+    search = DistributedSearch(rows, count, metric, recall=1, random_state=seed)
+    parts = torch.arange(n).chunk(task.n_processes)
+    found = distributed_map([partial(search, part, search.groups(part, 1)) for part in parts])
+    neighborhood = Neighborhood(*(torch.cat(some) for some in zip(*found, strict=True)))
+    return Neighbors(neighborhood, 1.0, time.perf_counter() - start)
+
+
+def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
+    """Find the candidates by all processes together; each gets the lists of its own rows."""
+    if task.distances is not None:
+        raise ValueError(
+            "several processes share rows whose distances they compute, got distances; run one process, or pass X alone"
+        )
+    start = time.perf_counter()
+    count = min(n_candidates(task), rows.shape[0] - 1)
+    search = DistributedSearch(rows, count, metric, recall=task.model.recall, random_state=seed)
+    shard = distribute_rows(search)
+    found = search.recall(shard)
+    if task.is_main_process:
+        warn_low_recall(found, task.model.recall, scipy.sparse.issparse(rows))
+    return Neighbors(shard, found, time.perf_counter() - start)
+
+
+def nearest_fitted_rows(
+    fitted: Fitted,
+    rows: Any,  # (r, d) new rows, scaled
+    distances: Any,  # (r, n) to the fitted rows, where these are given
+    *,
+    recall: float,
+    seed: int,
+) -> tuple[Tensor, Tensor]:  # (r, m) each
+    """Return for each new row the fitted rows nearest to it, and their distances."""
+    n_fitted, count, metric = fitted.rows.shape[0], fitted.neighborhood.n_candidates, fitted.metric
+    many = rows.shape[0] * n_fitted > EXACT_PAIRS
+    if distances is None and recall < 1 and many and has_index(n_fitted):
+        if (recall, seed) not in fitted.indexes:
+            fitted.indexes.clear()
+            fitted.indexes[recall, seed] = FittedSearch(fitted.rows, count, metric, recall=recall, random_state=seed)
+        return fitted.indexes[recall, seed](rows)
+    given = rows if distances is None else distances
+    return nearest_fitted(fitted.rows, given, count, metric, random_state=seed)

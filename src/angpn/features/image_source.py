@@ -1,0 +1,126 @@
+"""Access to the images of a folder, a list of files or an array, one at a time."""
+
+import io
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from angpn.utils.optional import require
+from angpn.utils.typing import Array
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+
+
+class ImageSource(NamedTuple):
+    """The number of images, and a function that reads one of them: (h, w, 3) uint8."""
+
+    total: int
+    read: Callable[[int], Array]
+
+
+Images = str | os.PathLike[str] | Iterable[str | os.PathLike[str]] | Array | ImageSource
+
+
+def image_files(folder: str | os.PathLike[str]) -> list[Path]:
+    """List all image files below a folder, sorted by their path in it.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The paths, in the order of the rows of :func:`~angpn.features.image_features`.
+
+    Raises:
+        ValueError: If it holds no image.
+        OSError: If there is no such folder.
+    """
+    folder = Path(folder)
+    if not folder.exists():
+        raise FileNotFoundError(f"{folder} must be a folder of images, got none there; check the name")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{folder} must be a folder of images, got a file; pass a list for single files")
+    found = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
+    if not found:
+        raise ValueError(
+            f"{folder} must hold at least one image, got none with a name in {' '.join(SUFFIXES)}; name another folder"
+        )
+    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+
+
+def image_source(images: Images) -> ImageSource:
+    """Return access to images, after checks that do not read the files."""
+    if isinstance(images, ImageSource):
+        return images
+    if isinstance(images, np.ndarray):
+        return _from_array(images)
+    files = image_files(images) if isinstance(images, str | os.PathLike) else _existing_files(images)
+    return ImageSource(len(files), lambda row: read_image(files[row]))
+
+
+def read_image(path: Path) -> Array:  # (h, w, 3) uint8
+    """Read an image file as RGB: rotated by its EXIF tag, on white where transparent, the first frame of several."""
+    pil, operations = (require(name, "pip install angpn[images]") for name in ("PIL.Image", "PIL.ImageOps"))
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise OSError(
+            f"{path} must be a file that can be read, got {error.strerror}; check its rights, or leave it out"
+        ) from error
+    try:
+        with pil.open(io.BytesIO(content)) as file:
+            image = operations.exif_transpose(file)
+            if image.mode.startswith("I;16"):  # Pillow would clip values above 8 bits instead of scaling them
+                image = pil.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+            image = image.convert("RGBA")
+            white = pil.new("RGBA", image.size, "white")
+            return np.array(pil.alpha_composite(white, image).convert("RGB"))
+    except Exception as error:  # decoders raise exceptions of many types
+        raise ValueError(
+            f"{path} must be an image that can be decoded, got one that cannot ({_reason(error)}): truncated, damaged "
+            "or of another format; repair it or leave it out"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return the message of a decoder, without the name of the buffer that it read from."""
+    text = str(error)
+    return type(error).__name__ if "BytesIO" in text or not text else text
+
+
+def _from_array(images: Array) -> ImageSource:
+    grey = images.ndim == 3
+    if not grey and (images.ndim != 4 or images.shape[3] != 3):
+        raise ValueError(
+            f"an array of images must have shape (n, h, w, 3) or, grey, (n, h, w), got {images.shape}; move the "
+            "channels to the end"
+        )
+    if 0 in images.shape:
+        raise ValueError(f"an array of images must hold at least one pixel of one image, got shape {images.shape}")
+    if images.dtype != np.uint8:
+        raise ValueError(
+            f"an array of images must have dtype uint8, values 0 to 255, got {images.dtype}; scale it and use "
+            "astype('uint8')"
+        )
+    if grey:
+        return ImageSource(len(images), lambda row: np.repeat(images[row, :, :, None], 3, axis=2))
+    return ImageSource(len(images), lambda row: images[row])
+
+
+def _existing_files(images: Iterable[Any]) -> list[Path]:
+    """Return the paths, after a check that each file exists: an error should come before hours of work."""
+    files = []
+    for row, path in enumerate(images):
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(
+                f"images must be a folder, a list of paths or a uint8 array, got {type(path).__name__} as images[{row}]"
+                "; pass paths, or one array (n, h, w, 3)"
+            )
+        files.append(Path(path))
+        if not files[-1].is_file():
+            raise FileNotFoundError(f"images[{row}] must be a file, got {path}, where there is none; check the name")
+    if not files:
+        raise ValueError("images must hold at least one image, got an empty list; pass more")
+    return files

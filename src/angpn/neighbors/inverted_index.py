@@ -1,0 +1,168 @@
+"""An inverted index (faiss): rows grouped around centres, of which the nearest groups alone are searched."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from sklearn.utils.extmath import randomized_svd
+from torch import Tensor
+
+from angpn.neighbors.locality import NEAREST, locality_order
+from angpn.neighbors.metric_rows import BLOCK_ROWS, MetricRows, blocks_of, exact_nearest_distances, recall_of
+from angpn.utils.optional import require
+from angpn.utils.typing import Array
+
+AllGatherColumns = Callable[[Tensor], Tensor]  # the tables of all processes side by side
+
+_LONGEST = 1e18  # row that has a squared distance to any other in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexConfig:
+    """Constants of the index; the defaults are measured in docs/scale.md."""
+
+    rows_per_centre: int = 40  # that a centre is learnt from
+    kmeans_steps: int = 5  # more take longer and find hardly better groups
+    n_directions: int = 256  # sparse rows are searched by so many main directions,
+    oversampling: int = 4  # for so many times as many as asked for; the nearest by true distance are kept
+    max_rows_of_basis: int = 20_000  # main directions are found on a sample of rows
+    n_sampled: int = 500  # rows that are also searched exactly, to tune by; as many again to measure the recall
+    block_rows: int = BLOCK_ROWS
+
+
+DEFAULT_CONFIG = IndexConfig()
+
+
+class InvertedIndex:
+    """An inverted index over some of the rows, by centres of them all."""
+
+    def __init__(self, rows: MetricRows, generator: np.random.Generator, config: IndexConfig) -> None:
+        """Learn the centres; no row is in it yet."""
+        faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
+        if rows.metric != "chord" and rows.lengths.max() > _LONGEST:
+            raise ValueError(
+                f"rows must not be longer than {_LONGEST:g}, since an index has float32, got one of "
+                f"{rows.lengths.max():g}; scale the columns, or pass recall=1 to compare every pair in float64"
+            )
+        faiss.omp_set_num_threads(torch.get_num_threads())
+        n, self._rows, self._basis, self._config = len(rows), rows, None, config
+        if rows.is_sparse:
+            some = rows[np.sort(generator.permutation(n)[: config.max_rows_of_basis])].scaled()
+            width, seed = min(config.n_directions, min(some.shape)), int(generator.integers(2**31))
+            self._basis = randomized_svd(some, width, random_state=seed)[2].T
+        self._n_groups = max(1, min(int(4 * np.sqrt(n)), n // config.rows_per_centre))
+        first = self._points(rows[np.sort(generator.permutation(n)[: config.rows_per_centre * self._n_groups])])
+        measure = faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else faiss.METRIC_L2
+        self._index = faiss.index_factory(first.shape[1], f"IVF{self._n_groups},Flat", measure)
+        self._index.cp.seed, self._index.cp.min_points_per_centroid = int(generator.integers(2**31)), 1
+        self._index.cp.niter = config.kmeans_steps
+        self._index.train(first)
+        self._order = generator.permutation(n)  # in which rows are added: among equals the first are found
+        self._members = np.empty(0, np.int64)
+        self.n_probed = self._n_groups  # groups, for a row
+
+    def add(self, members: Array) -> None:
+        """Add the rows with these numbers, which are sorted."""
+        self._members = members
+        is_member = np.zeros(len(self._rows), dtype=bool)
+        is_member[members] = True
+        order = self._order[is_member[self._order]]
+        for block in blocks_of(len(order), self._config.block_rows):
+            self._index.add_with_ids(self._points(self._rows[order[block]]), order[block])
+
+    def assign_groups(self, group_of: Array, size: int) -> Array:  # (n_groups,) the process that owns each
+        """Assign groups to so many processes, near ones together, so that a query goes to few of them.
+
+        All get about as many rows; ``group_of`` is the group of each row.
+        """
+        centres = self._index.quantizer.reconstruct_n(0, self._n_groups)
+        near = self._index.quantizer.search(centres, min(self._n_groups, NEAREST + 1))[1]
+        order = locality_order(torch.from_numpy(near)).numpy()
+        counts = np.bincount(group_of, minlength=self._n_groups)[order]
+        middles = np.cumsum(counts) - counts / 2
+        owners = np.empty(self._n_groups, np.int64)
+        owners[order] = np.minimum(middles * size / len(self._rows), size - 1).astype(np.int64)
+        return owners
+
+    def sample_rows(self, generator: np.random.Generator) -> tuple[Array, Array]:
+        """Draw rows that are also searched exactly, in order: some to tune by, as many others to measure the recall."""
+        sample = generator.permutation(len(self._rows))[: 2 * self._config.n_sampled]
+        return np.sort(sample[::2]), np.sort(sample[1::2])
+
+    def tune(
+        self, sample: Array, count: int, recall: float, all_gather_columns: AllGatherColumns = lambda table: table
+    ) -> None:
+        """Choose how many groups are probed, so that this recall is reached, or this share of that of probing all.
+
+        By main directions alone even that may miss many of the nearest, and no number of groups would suffice.
+        ``all_gather_columns`` puts what several indexes find side by side.
+        """
+        queries = self._rows[sample]
+
+        def nearest(distances: Array) -> Array:  # (r, count)
+            return np.sort(all_gather_columns(torch.from_numpy(distances)).numpy(), axis=1)[:, :count]
+
+        def found(n_groups: int) -> float:
+            table = self.within(queries, self.groups(queries, n_groups), count, sample)[1]
+            return recall_of(nearest(table), true)
+
+        true = nearest(exact_nearest_distances(self._rows, sample, count, self._members, self._config.block_rows))
+        if self._basis is not None:
+            recall *= found(self._n_groups)
+        groups = 1
+        while groups < self._n_groups and found(groups) < recall:
+            groups = min(self._n_groups, max(groups + 1, int(1.5 * groups)))
+        self.n_probed = groups
+
+    def groups(self, queries: MetricRows, n_groups: int) -> Array:  # (r, g) int32
+        """Return the groups to probe for each query, nearest first."""
+        return self._index.quantizer.search(self._points(queries), min(n_groups, self._n_groups))[1].astype(np.int32)
+
+    def within(
+        self, queries: MetricRows, groups: Array, count: int, own: Array | None = None
+    ) -> tuple[Array, Array]:  # (r, count) each
+        """Return the nearest rows in these groups and their distances; -1 and infinity where there are fewer.
+
+        Where a query is a row, ``own`` is its number, and it is left out.
+        """
+        wanted = 1 + count * (1 if self._basis is None else self._config.oversampling)
+        self._index.nprobe = groups.shape[1]
+        assigned, centred = groups.astype(np.int64), np.zeros(groups.shape, np.float32)
+        numbers = self._index.search_preassigned(self._points(queries), wanted, assigned, centred)[1].astype(np.int32)
+        distances = queries.distances_on(np.maximum(numbers, 0), self._rows)
+        distances[numbers < 0] = np.inf
+        return drop_own_row(numbers, distances, own, count)
+
+    def nearest(
+        self, queries: MetricRows, count: int, own: Array | None = None
+    ) -> tuple[Array, Array]:  # (r, count) each
+        """Return the ``count`` nearest rows and their distances, nearest first; see :meth:`within`."""
+        numbers = np.empty((len(queries), count), np.int32)
+        distances = np.empty((len(queries), count), self._rows.matrix.dtype)
+        left, n_groups = np.arange(len(queries)), self.n_probed
+        while len(left):  # once, unless the groups probed were too small
+            some = queries[left]
+            found = self.within(some, self.groups(some, n_groups), count, None if own is None else own[left])
+            numbers[left], distances[left] = found
+            left = left[numbers[left, -1] < 0]
+            n_groups *= 4
+        return numbers, distances
+
+    def _points(self, rows: MetricRows) -> Array:
+        """Return rows as the index holds them."""
+        scaled = rows.scaled()
+        return np.ascontiguousarray(scaled if self._basis is None else scaled @ self._basis, np.float32)
+
+
+def drop_own_row(
+    numbers: Array, distances: Array, own: Array | None, count: int
+) -> tuple[Array, Array]:  # (r, count) each, nearest first
+    """Return the ``count`` nearest of these rows without the row itself; -1 and infinity where there are fewer."""
+    if own is not None:
+        itself = numbers == own[:, None]
+        numbers, distances = np.where(itself, -1, numbers), np.where(itself, np.inf, distances)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :count]
+    missing = (0, 0), (0, count - order.shape[1])
+    numbers, distances = (np.take_along_axis(table, order, axis=1) for table in (numbers, distances))
+    return np.pad(numbers, missing, constant_values=-1), np.pad(distances, missing, constant_values=np.inf)

@@ -1,0 +1,235 @@
+"""Logistic regression against scikit-learn's, and how little rounding may change of it."""
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import scipy.optimize
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LogisticRegression
+from torch.testing import assert_close
+
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.logistic import _BAND, RULED_OUT, _MeanLoss, fit_logistic
+
+CONFIG = EnsembleConfig()
+DEFAULTS = {"tol": CONFIG.head_tol, "max_iter": CONFIG.head_max_iter}
+TIGHT = {"tol": 1e-10, "max_iter": 2000}
+EPS = float(np.finfo(np.float32).eps)
+
+
+def clouds(n_classes=3, n=80, p=6, seed=0):
+    """Classes that overlap, so that the minimum is well inside; columns of unlike scale, so that it takes a while."""
+    generator = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    inputs = generator.normal(size=(n, p)) * np.geomspace(0.3, 3, p) + np.eye(n_classes, p)[codes]
+    return torch.from_numpy(inputs), codes
+
+
+def probabilities(inputs, weight, bias):
+    return torch.softmax(inputs @ weight.to(inputs) + bias.to(inputs), dim=1)
+
+
+class Path(NamedTuple):
+    """The iterates of L-BFGS, the start among them."""
+
+    points: list[np.ndarray]
+    largest: np.ndarray  # the largest entry of the gradient at each
+    evaluations: list[int]  # how many it took to get there
+
+    def stop(self, tol):
+        """The first iterate within the tolerance."""
+        return int(np.argmax(self.largest <= tol))
+
+
+def path(inputs, codes, C, max_iter):
+    loss = _MeanLoss(inputs.numpy(), codes, None, C)
+    points = [np.zeros(loss.shape[0] * loss.shape[1])]
+    largest, evaluations = [float(np.abs(loss(points[0])[1]).max())], [1]
+
+    def after_iteration(intermediate_result):
+        points.append(intermediate_result.x.copy())
+        largest.append(loss.largest_entries[-1])
+        evaluations.append(len(loss.largest_entries))
+
+    options = {"maxiter": max_iter, "gtol": 0.0, "ftol": 0.0, "maxls": 50}
+    scipy.optimize.minimize(loss, points[0], jac=True, method="L-BFGS-B", callback=after_iteration, options=options)
+    return Path(points, np.array(largest), evaluations)
+
+
+def flat(weight, bias):
+    return torch.cat([weight, bias[None]]).flatten().numpy()
+
+
+# The minimum
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_with_a_tight_tolerance_it_is_scikit_learns(n_classes, weighted, C):
+    inputs, codes = clouds(n_classes)
+    weights = np.linspace(0, 3, len(codes)) if weighted else None
+    weight, bias = fit_logistic(inputs, codes, weights, C, n_classes, **TIGHT)
+    model = LogisticRegression(C=C, tol=1e-10, max_iter=2000).fit(inputs.numpy(), codes, weights)
+    coefficients, intercepts = weight.T.numpy(), bias.numpy()
+    if n_classes == 2:  # scikit-learn keeps the difference of the two
+        coefficients, intercepts = np.diff(coefficients, axis=0), np.diff(intercepts)
+    # The result is float32, and no gradient beyond 1e-10 leaves no more than this with these penalties. What is added
+    # to all biases alike changes nothing, and starts at zero in both.
+    assert_allclose(coefficients, model.coef_, rtol=1e-5, atol=1e-5)
+    assert_allclose(intercepts, model.intercept_, rtol=1e-5, atol=1e-5)
+    assert_allclose(probabilities(inputs, weight, bias), model.predict_proba(inputs.numpy()), atol=1e-5)
+
+
+def test_the_default_tolerance_is_kept():
+    for seed in range(5):
+        inputs, codes = clouds(seed=seed)
+        loss = _MeanLoss(inputs.numpy(), codes, None, 10.0)
+        found = loss(flat(*fit_logistic(inputs, codes, None, 10.0, 3, **DEFAULTS)).astype(np.float64))
+        least = loss(flat(*fit_logistic(inputs, codes, None, 10.0, 3, **TIGHT)).astype(np.float64))
+        # The loss is convex, so that the mean of some iterates is no worse than they are on average.
+        assert -1e-6 < found[0] - least[0] < 0.005
+
+
+def test_the_gradient_is_that_of_the_objective():
+    inputs, codes = clouds()
+    loss = _MeanLoss(inputs.numpy(), codes, np.linspace(0, 3, len(codes)), 2.0)
+    point = np.random.default_rng(1).normal(size=loss.shape[0] * loss.shape[1])
+    gradient = scipy.optimize.approx_fprime(point, lambda flat: loss(flat)[0], 1e-6)
+    assert_allclose(loss(point)[1], gradient, atol=1e-5)
+
+
+def test_weights_count_like_repetitions():
+    inputs, codes = clouds()
+    times = np.arange(len(codes)) % 4
+    repeated = inputs.repeat_interleave(torch.from_numpy(times), dim=0), np.repeat(codes, times)
+    found = fit_logistic(inputs, codes, times.astype(np.float64), 2.0, 3, **TIGHT)
+    for part, expected in zip(found, fit_logistic(*repeated, None, 2.0, 3, **TIGHT), strict=True):
+        assert_close(part, expected, rtol=1e-5, atol=1e-5)
+
+
+# Classes without labels
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_class_without_labels_is_ruled_out_wherever_it_stands(n_classes):
+    inputs, codes = clouds(n_classes)
+    places = np.array([0, 2, 4])[:n_classes]
+    found = probabilities(inputs, *fit_logistic(inputs, places[codes], None, 2.0, 6, **DEFAULTS))
+    assert found[:, np.setdiff1d(np.arange(6), places)].max() < 1e-12
+    alone = probabilities(inputs, *fit_logistic(inputs, codes, None, 2.0, n_classes, **DEFAULTS))
+    assert_close(found[:, places], alone)
+
+
+def test_labels_of_one_class_alone_make_every_row_that_class():
+    inputs, codes = clouds(2)
+    weight, bias = fit_logistic(inputs, np.full_like(codes, 1), None, 2.0, 3, **DEFAULTS)
+    assert_array_equal(weight, np.zeros((6, 3)))
+    assert_array_equal(bias, [RULED_OUT, 0, RULED_OUT])
+    assert_close(probabilities(inputs, weight, bias), torch.tensor([[0.0, 1.0, 0.0]]).double().expand(len(codes), 3))
+
+
+def test_a_row_of_weight_zero_counts_for_nothing():
+    inputs, codes = clouds()
+    weights = np.where(np.arange(len(codes)) == 4, 0.0, 1.0)
+    wrong = np.where(weights == 0, (codes + 1) % 3, codes)
+    for part, expected in zip(
+        *(fit_logistic(inputs, each, weights, 2.0, 3, **DEFAULTS) for each in (codes, wrong)), strict=True
+    ):
+        assert_close(part, expected, rtol=1e-6, atol=1e-6)
+
+
+# Where it stops
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_result_is_continuous_in_the_tolerance_where_the_number_of_iterations_jumps(seed):
+    """At every iterate that L-BFGS may stop at: with a little less than 1.22 times its largest entry it goes on."""
+    inputs, codes = clouds(seed=seed)
+    found, change = path(inputs, codes, 10.0, 50), 1e-6
+    firsts = [number for number in range(1, 25) if found.largest[number] < found.largest[:number].min()]
+    rises = [number for number in firsts if found.largest[number + 1] > found.largest[number]]
+    assert len(firsts) > 8
+    assert len(rises) > 2  # the harder case: it goes on for several iterations
+    for number in firsts:
+        tols = _BAND * found.largest[number] * np.array([1 - change, 1 + change])
+        less, more = (found.stop(tol / _BAND) for tol in tols)
+        assert less > more == number
+        jump = np.abs(found.points[less] - found.points[more]).max()
+        assert jump > 1e-3
+        one, other = (flat(*fit_logistic(inputs, codes, None, 10.0, 3, tol=tol, max_iter=100)) for tol in tols)
+        # The share of each iterate of the band moves by 2 change / log(1.5), about 5 change; the result is float32.
+        start = found.stop(_BAND * tols[1])
+        length = sum(np.abs(after - before).max() for before, after in pairwise(found.points[start : less + 1]))
+        bound = 5 * change * (less + 1 - start) * length
+        assert_allclose(one, other, rtol=0, atol=bound + 4 * EPS * np.abs(one).max())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_result_is_continuous_in_the_data_where_the_number_of_iterations_jumps(seed):
+    """Inputs are stretched until L-BFGS stops at another iterate; the two sides of where that happens agree."""
+    inputs, codes = clouds(seed=seed)
+
+    def stretched(stretch):
+        found = path(stretch * inputs, codes, 10.0, 40)
+        stop = found.stop(DEFAULTS["tol"] / _BAND)
+        return stop, found.evaluations[: stop + 1], found.points[stop]
+
+    def boundary(low, high):
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            low, high = (middle, high) if stretched(middle)[0] == stretched(low)[0] else (low, middle)
+        return low, high
+
+    def is_same_path(low, high):
+        """No line search takes more evaluations on one side, which would be a jump of L-BFGS itself."""
+        return all(a == b for a, b in zip(stretched(low)[1], stretched(high)[1], strict=False))
+
+    steps = pairwise(np.linspace(1, 1.5, 201))
+    boundaries = (boundary(*step) for step in steps if stretched(step[0])[0] != stretched(step[1])[0])
+    low, high = next(found for found in boundaries if is_same_path(*found))
+    one, other = (flat(*fit_logistic(stretch * inputs, codes, None, 10.0, 3, **DEFAULTS)) for stretch in (low, high))
+    assert np.abs(stretched(low)[2] - stretched(high)[2]).max() > 1e-4 * np.abs(one).max()
+    # The inputs differ by 1e-9, which the iterations multiply; the result is float32.
+    assert_allclose(one, other, rtol=0, atol=1e-6 * np.abs(one).max())
+
+
+@pytest.mark.parametrize(("n", "p", "n_classes", "C"), [(60, 5, 3, 100.0), (180, 64, 10, 10.0), (900, 480, 10, 100.0)])
+def test_the_order_of_the_rows_hardly_matters_in_float32(n, p, n_classes, C):
+    generator = np.random.default_rng(0)
+    codes = np.arange(n) % n_classes
+    inputs = generator.normal(size=(n, p)) + np.eye(n_classes, p)[codes]
+    inputs = torch.from_numpy(inputs / np.linalg.norm(inputs, axis=1).mean()).float()
+    weight, bias = fit_logistic(inputs, codes, None, C, n_classes, **DEFAULTS)
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(n)
+        again = fit_logistic(inputs[order], codes[order], None, C, n_classes, **DEFAULTS)
+        # Rounding of sums over the rows, and some twenty iterations that each may multiply it by up to 1.5.
+        assert_allclose(again[0], weight, rtol=0, atol=1.5**20 * EPS * float(weight.abs().max()))
+        assert_allclose(probabilities(inputs, *again), probabilities(inputs, weight, bias), rtol=0, atol=1.5**20 * EPS)
+
+
+def test_a_start_within_the_tolerance_is_the_result():
+    inputs, codes = clouds()
+    start = float(np.abs(_MeanLoss(inputs.numpy(), codes, None, 10.0)(np.zeros(21))[1]).max())
+    for tol in (1.0001 * _BAND * start, 1.8 * start, 10 * start):
+        weight, bias = fit_logistic(inputs, codes, None, 10.0, 3, tol=tol, max_iter=100)
+        assert not weight.any()
+        assert not bias.any()
+    near, _ = fit_logistic(inputs, codes, None, 10.0, 3, tol=_BAND * start * (1 - 1e-6), max_iter=100)
+    assert 0 < near.abs().max() < 1e-4
+
+
+def test_a_start_at_the_minimum_is_the_result():
+    weight, bias = fit_logistic(torch.zeros(6, 2), np.arange(6) % 3, None, 10.0, 3, **DEFAULTS)
+    assert not weight.any()
+    assert not bias.any()
+
+
+def test_the_last_iterate_is_the_result_where_iterations_end_first():
+    inputs, codes = clouds()
+    last = path(inputs, codes, 10.0, 5).points[5]
+    assert_allclose(flat(*fit_logistic(inputs, codes, None, 10.0, 3, tol=1e-8, max_iter=5)), last, rtol=1e-6)

@@ -1,0 +1,366 @@
+"""Which scaling and hyper-parameters held-out labels select."""
+
+import itertools
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from torch.testing import assert_close
+
+from angpn import nearest_candidates
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.folds import Fold, Labels, make_folds
+from angpn.ensemble.heads import HeadParameters
+from angpn.ensemble.label_spreading import SpreadingParameters
+from angpn.ensemble.model_selection import (
+    ScaledRows,
+    Scorer,
+    few_label_candidates,
+    first_candidates,
+    pick_centers,
+    refined_candidates,
+    score_all,
+    select,
+)
+from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.scaling import Scaling
+from angpn.ensemble.user_options import GraphOptions
+from angpn.neighbors.distributed import serial_map
+from ensemble_problems import SPREADING, STANDARD, UNIT, ensemble_options, first_labels, linked, links_to
+
+CONFIG = EnsembleConfig()
+QUICK = replace(CONFIG, hops=((0.0, 0), (0.5, 2)))  # a search that does not take long
+STILL, FAR = HeadParameters(0.0, 0, None, 10.0), HeadParameters(0.8, 3, None, 10.0)
+
+
+# Scores
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Two classes of 50 rows that a linear head of few labels barely tells apart."""
+    truth = np.arange(100) % 2
+    features = torch.from_numpy(np.random.default_rng(0).normal(size=(100, 12)) + np.eye(12)[truth]).float()
+    return features, truth
+
+
+CODES = np.where(np.arange(100) < 20, np.arange(100) % 2, -1)
+
+
+def scorer_of(features, links, codes=CODES, folds=None, weights=None, hops=(STILL.hops, FAR.hops)):
+    """A scorer on the graph that links each row to these."""
+    links = np.asarray(links)
+    options = ensemble_options(graph=GraphOptions(links.shape[1], 0.0, 1.0, "knn", "directed"))
+    labels = Labels(codes, weights, make_folds(codes, None, 0, CONFIG) if folds is None else folds, False)
+    return Scorer(ScaledRows(Scaling("none", "euclidean"), linked(links), features), hops, labels, options)
+
+
+def test_propagation_wins_where_neighbours_are_of_one_class(noisy):
+    features, truth = noisy
+    scorer = scorer_of(features, links_to(truth, truth, 49))
+    score_all([scorer], [STILL, FAR, SPREADING])
+    assert scorer.ranking()[2] == STILL
+
+
+def test_no_propagation_wins_where_neighbours_mislead(noisy):
+    _, truth = noisy
+    generator = np.random.default_rng(0)
+    features = torch.from_numpy(4 * np.eye(5)[truth] + generator.normal(size=(100, 5))).float()
+    scorer = scorer_of(features, links_to(truth, truth[generator.permutation(100)], 49))
+    score_all([scorer], [FAR, SPREADING, STILL])
+    assert scorer.ranking()[0] == STILL
+
+
+def test_the_best_come_first_and_each_is_scored_once(noisy):
+    features, truth = noisy
+    scorer, counts = scorer_of(features, links_to(truth, truth, 49)), []
+
+    def watched(tasks):
+        counts.append(len(tasks))
+        return serial_map(tasks)
+
+    score_all([scorer], [STILL, FAR], watched)
+    score_all([scorer], [STILL, FAR, SPREADING], watched)
+    score_all([scorer], [STILL, FAR, SPREADING], watched)
+    assert counts == [2, 1, 0]
+    for candidate in (STILL, FAR, SPREADING):
+        assert scorer.scores[candidate] == pytest.approx(scorer.score(candidate), rel=1e-6)
+    bonus = {each: CONFIG.hops_bonus * each.doublings(CONFIG) / 20 for each in scorer.scores}  # 20 are held out
+    best_first = sorted(scorer.scores, key=lambda each: scorer.scores[each] + bonus[each], reverse=True)
+    assert scorer.ranking() == best_first
+
+
+def test_expensive_candidates_are_scheduled_first(noisy):
+    features, truth = noisy
+    scorers = [scorer_of(features, links_to(truth, truth, 49)) for _ in range(2)]
+    order = []
+
+    def watched(tasks):
+        order.extend(task.args[0] for task in tasks)
+        return serial_map(tasks)
+
+    kernel = replace(STILL, width=1.0)
+    score_all(scorers, [STILL, kernel, FAR, SPREADING], watched)
+    assert order == [kernel, kernel, SPREADING, SPREADING, STILL, STILL, FAR, FAR]
+
+
+def test_more_hops_are_preferred_while_few_labels_are_held_out(noisy):
+    features, truth = noisy
+    near, far = replace(FAR, n_hops=1), replace(FAR, n_hops=15)
+    for repeats, best in ((1, far), (10, near)):
+        codes = np.tile(CODES, repeats)
+        truths = np.tile(truth, repeats)
+        scorer = scorer_of(features.repeat(repeats, 1), links_to(truths, truths, 3), codes)
+        scorer.scores.update({near: -0.50, far: -0.52})
+        # Three doublings are worth 1.5 units of log-likelihood: of 20 labels 0.075 each, of 200 only 0.0075.
+        assert scorer.ranking()[0] == best
+
+
+def test_a_score_is_that_of_base_learners_that_never_saw_the_held_out_labels(noisy):
+    """Other labels there change the score, not the predictions."""
+    features, truth = noisy
+    (fold, *_) = make_folds(CODES, None, 0, CONFIG)
+    wrong = np.where(np.isin(np.arange(100), fold.held), 1 - truth, CODES)
+    right_scorer, wrong_scorer = (
+        scorer_of(features, links_to(truth, truth, 49), codes, [fold]) for codes in (CODES, wrong)
+    )
+    graph = GraphOptions(49, 0.0, 1.0, "knn", "directed")
+    propagated = PropagatedFeatures(features, linked(links_to(truth, truth, 49)), graph, [FAR.hops])
+    for scorer in (right_scorer, wrong_scorer):
+        score_all([scorer], [FAR, SPREADING])
+    for candidate in (FAR, SPREADING):
+        assert right_scorer.scores[candidate] > -0.3
+        assert wrong_scorer.scores[candidate] < -0.6
+        one, other = (
+            candidate.learner.cross_validate(
+                candidate, propagated, Labels(codes, None, [fold], False), centers=np.arange(100), config=CONFIG
+            )
+            for codes in (CODES, wrong)
+        )
+        assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_a_label_of_weight_zero_counts_for_nothing(noisy):
+    features, truth = noisy
+    generator = np.random.default_rng(0)
+    likely = np.where(truth[:, None] == truth, 2.0, 1.0) * (1 - np.eye(100))  # neighbours, of which some mislead
+    links = np.stack([generator.choice(100, 8, replace=False, p=row / row.sum()) for row in likely])
+    weights = np.where(np.arange(100) == 7, 0.0, 1.0)
+    flipped = np.where(np.arange(100) == 7, 1 - truth, CODES)
+    folds = make_folds(np.where(weights > 0, CODES, -1), None, 0, CONFIG)
+    with_it = [Fold(np.append(fold.training, 7), fold.held) for fold in folds]
+    scores = []
+    for codes in (CODES, flipped):
+        scorer = scorer_of(features, links, codes, with_it, weights)
+        score_all([scorer], [STILL, FAR, SPREADING])
+        scores.append([scorer.scores[candidate] for candidate in (STILL, FAR, SPREADING)])
+    assert scores[0] == pytest.approx(scores[1], rel=1e-5)
+
+
+# Candidates
+
+
+def test_the_first_candidates_are_every_hops_with_two_heads_and_label_spreading():
+    found = first_candidates(CONFIG.hops, CONFIG.spreading_alphas, CONFIG)
+    heads = {HeadParameters(*hops, *head) for hops, head in itertools.product(CONFIG.hops, CONFIG.first_heads)}
+    assert set(found) == heads | {SpreadingParameters(alpha) for alpha in CONFIG.spreading_alphas}
+    assert len(found) == len(set(found))
+
+
+def test_more_heads_are_tried_with_the_best_hops_only(noisy):
+    features, truth = noisy
+    hops = [(0.0, 0), (0.2, 1), (0.5, 2), (0.5, 5), (0.8, 5), (0.9, 10)]
+    scorer = scorer_of(features, links_to(truth, truth, 49), hops=hops)
+    score_all([scorer], first_candidates(hops, CONFIG.spreading_alphas, CONFIG))
+    ranking = scorer.ranking()
+    place = {each: min(ranking.index(HeadParameters(*each, *head)) for head in CONFIG.first_heads) for each in hops}
+    kept = sorted(hops, key=place.__getitem__)[: CONFIG.n_hops_refined]
+    found = refined_candidates(ranking, CONFIG)
+    assert set(found) == {HeadParameters(*a, *b) for a, b in itertools.product(kept, CONFIG.more_heads)}
+    assert len(kept) == 4 < len(hops)
+
+
+def test_few_labels_have_fixed_hyper_parameters():
+    assert few_label_candidates(None, False, CONFIG) == [SpreadingParameters(0.97), SpreadingParameters(0.99)]
+    assert few_label_candidates(None, True, CONFIG) == [
+        SpreadingParameters(0.97),
+        HeadParameters(0.9, 20, None, 10.0),
+    ]
+    assert few_label_candidates(0.3, True, CONFIG) == [SpreadingParameters(0.3)]
+
+
+def some_codes(*counts, unlabelled):
+    codes = np.concatenate([np.repeat(np.arange(len(counts)), counts), np.full(unlabelled, -1)])
+    return np.random.default_rng(0).permutation(codes)
+
+
+def test_centers_are_bounded_distinct_and_hold_the_few_labelled_rows():
+    codes = some_codes(20, 30, unlabelled=2000)
+    centers = pick_centers(codes, 0, CONFIG)
+    assert len(np.unique(centers)) == CONFIG.n_centers == len(centers)
+    assert np.isin(np.flatnonzero(codes != -1), centers).all()
+    assert_array_equal(centers, pick_centers(codes, 0, CONFIG))
+    assert_array_equal(pick_centers(codes[:40], 0, CONFIG), np.arange(40))
+
+
+def test_where_labels_are_many_centers_are_unlabelled_rows_too():
+    codes = some_codes(1000, 1000, unlabelled=2000)
+    kinds = codes[pick_centers(codes, 0, CONFIG)] == -1
+    assert 0 < kinds.sum() < CONFIG.n_centers
+
+
+# The whole selection
+
+TRUTH = np.arange(120) % 3
+VALIDATION = np.arange(120) < 18
+
+
+def directions():
+    """Only the direction of a row tells its class."""
+    generator = np.random.default_rng(0)
+    rows = np.eye(3)[TRUTH] + 0.25 * generator.normal(size=(120, 3))
+    return rows * generator.choice([0.02, 50.0], size=(120, 1))
+
+
+def table():
+    """A column that says nothing drowns the others."""
+    generator = np.random.default_rng(0)
+    return np.column_stack(
+        [2 * np.eye(3)[TRUTH] + 0.5 * generator.normal(size=(120, 3)), 1000 * generator.normal(size=120)]
+    )
+
+
+def masked_labels(weights=None):
+    labels = first_labels(TRUTH, 36, weights, masked=True)
+    return labels._replace(folds=make_folds(labels.codes, VALIDATION, 0, CONFIG))
+
+
+def unmasked_labels(count):
+    labels = first_labels(TRUTH, count)
+    return labels._replace(folds=make_folds(labels.codes, None, 0, CONFIG))
+
+
+def options(**changes):
+    return ensemble_options(**{"config": QUICK} | changes)
+
+
+def scaling_of(selection):
+    return selection.rows.scaling.name, selection.rows.scaling.metric
+
+
+@pytest.mark.parametrize(("make", "scaling"), [(directions, UNIT), (table, STANDARD)])
+def test_the_scaling_is_the_one_under_which_held_out_labels_are_most_likely(make, scaling):
+    assert scaling_of(select(make(), masked_labels(), options())) == scaling
+
+
+def test_of_many_rows_a_sample_compares_the_scalings_and_all_are_then_scaled():
+    sizes = []
+
+    def find_neighbors(rows, metric):
+        sizes.append(len(rows))
+        return nearest_candidates(rows, 12, metric)
+
+    found = select(
+        table(),
+        masked_labels(),
+        options(
+            find_neighbors=find_neighbors,
+            find_training_neighbors=find_neighbors,
+            config=replace(QUICK, max_rows_compared=60),
+        ),
+    )
+    assert scaling_of(found) == STANDARD
+    assert sizes == [60, 60, 120]
+    assert found.rows.neighborhood.n_rows == len(found.rows.features) == 120
+    assert len(found.selected) == QUICK.n_base_learners
+
+
+def test_with_given_distances_all_rows_compare_the_scalings():
+    sizes = []
+
+    def find_neighbors(rows, metric):
+        sizes.append(len(rows))
+        return nearest_candidates(rows, 12, metric)
+
+    few = replace(QUICK, max_rows_compared=60)
+    finders = {"find_neighbors": find_neighbors, "find_training_neighbors": find_neighbors}
+    select(table(), masked_labels(), options(distances_given=True, config=few, **finders))
+    assert sizes == [120, 120, 120]
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "of_table"), [(table, "standard", True), (lambda: table()[:, :3], "unit", False)]
+)
+def test_where_nothing_can_be_held_out_columns_of_unlike_scale_are_standardised(make, name, of_table):
+    found = select(make(), first_labels(TRUTH, 3), options())
+    assert found.rows.scaling.name == name
+    assert found.selected == few_label_candidates(None, of_table, QUICK)
+    assert found.reselection_candidates == []
+
+
+def test_few_labels_of_each_class_select_nothing():
+    found = select(directions(), unmasked_labels(15), options(scalings=[UNIT]))
+    assert found.selected == few_label_candidates(None, False, QUICK)
+    assert found.reselection_candidates == []
+    assert select(directions(), unmasked_labels(18), options(scalings=[UNIT])).reselection_candidates
+
+
+def test_the_best_of_all_that_were_scored_are_selected():
+    found = select(directions(), masked_labels(), options(scalings=[UNIT]))
+    candidates = found.reselection_candidates
+    assert QUICK.n_base_learners < len(candidates) == len(set(candidates)) <= QUICK.n_reselection_candidates
+    assert found.selected == candidates[: QUICK.n_base_learners]
+
+
+@pytest.mark.parametrize("labels", [masked_labels(), first_labels(TRUTH, 3)], ids=["some held out", "none held out"])
+def test_a_given_alpha_is_the_only_one(labels):
+    found = select(directions(), labels, options(scalings=[UNIT], alpha=0.3))
+    assert {candidate.alpha for candidate in [*found.selected, *found.reselection_candidates]} == {0.3}
+
+
+@pytest.mark.parametrize("labels", [masked_labels(), first_labels(TRUTH, 3)], ids=["some held out", "none held out"])
+def test_the_hyper_parameters_of_an_earlier_fit_are_kept_and_nothing_is_scored(labels):
+    previous = [STILL, SPREADING]
+
+    def parallel_map(tasks):
+        assert len(tasks) == 1  # the scaling
+        return serial_map(tasks)
+
+    found = select(directions(), labels, options(scalings=[UNIT], previous=previous, parallel_map=parallel_map))
+    assert found.selected == previous
+    assert found.reselection_candidates == []
+
+
+def test_with_the_hyper_parameters_of_an_earlier_fit_a_new_scaling_is_still_selected():
+    found = select(table(), masked_labels(), options(previous=[STILL, SPREADING]))
+    assert scaling_of(found) == STANDARD
+    assert found.selected == [STILL, SPREADING]
+    assert found.reselection_candidates == []
+
+
+def test_weights_have_a_say_in_what_is_selected():
+    """Held-out labels for which some columns are best, and others for which other columns are."""
+    X = np.column_stack([table(), directions()])
+    rows = np.arange(120)
+    X[rows % 2 == 0, 4:] = np.random.default_rng(1).normal(size=(60, 3))
+    X[rows % 2 == 1, :3] = np.random.default_rng(2).normal(size=(60, 3))
+    rankings = []
+    for part in (0, 1):
+        weights = np.where(rows % 2 == part, 1.0, 1e-6)
+        rankings.append(select(X, masked_labels(weights), options(scalings=[STANDARD])).reselection_candidates)
+    assert rankings[0] != rankings[1]
+
+
+def test_the_progress_bar_counts_the_two_searches():
+    seen = []
+
+    @contextmanager
+    def progress_bar(what, total):
+        seen.append((what, total))
+        yield seen.append
+
+    select(directions(), masked_labels(), options(scalings=[UNIT], progress_bar=progress_bar))
+    assert seen == [("hyper-parameters", 2), 1, 1]

@@ -1,0 +1,102 @@
+"""Small problems for the ensemble, and options to fit them with."""
+
+import functools
+import itertools
+from contextlib import nullcontext
+
+import numpy as np
+import torch
+
+from angpn import nearest_candidates
+from angpn.ensemble.fit import fit
+from angpn.ensemble.folds import Labels
+from angpn.ensemble.heads import HeadParameters
+from angpn.ensemble.inductive import InductiveEnsemble
+from angpn.ensemble.label_spreading import SpreadingParameters
+from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
+from angpn.neighbors.exact import nearest_fitted
+from angpn.neighbors.neighborhood import Neighborhood
+
+LINEAR, KERNEL = HeadParameters(0.5, 2, None, 10.0), HeadParameters(0.8, 3, 1.0, 100.0)
+SPREADING = SpreadingParameters(0.9)
+UNIT, STANDARD = ("unit", "chord"), ("standard", "euclidean")
+
+
+def ensemble_options(n_candidates=12, **changes):
+    """Options with exact neighbours and no progress bar."""
+
+    def find_neighbors(rows, metric):
+        return nearest_candidates(rows, n_candidates, metric)
+
+    def progress_bar(what, total):
+        return nullcontext(lambda count: None)
+
+    return EnsembleOptions(
+        scalings=(UNIT, STANDARD),
+        alpha=None,
+        graph=GraphOptions(5, 0.1, "auto", "simplex", "normalized"),
+        find_neighbors=find_neighbors,
+        find_training_neighbors=find_neighbors,
+        distances_given=False,
+        previous=[],
+        progress_bar=progress_bar,
+        seed=0,
+    )._replace(**changes)
+
+
+def clusters(truth, distance=2.0, width=4, seed=0):
+    """A Gaussian cluster of rows for each class, at this distance from the origin."""
+    generator = np.random.default_rng(seed)
+    return distance * np.eye(width)[truth] + 0.7 * generator.normal(size=(len(truth), width))
+
+
+def first_labels(truth, count, weights=None, folds=(), masked=False):
+    """The labels of the first rows."""
+    return Labels(np.where(np.arange(len(truth)) < count, truth, -1), weights, list(folds), masked)
+
+
+def linked(links):
+    """A neighbourhood whose graph, with rule "knn", links each row to these: (n, k) row numbers."""
+    indices = torch.from_numpy(np.asarray(links))
+    return Neighborhood(indices, torch.ones(indices.shape, dtype=torch.float64))
+
+
+def links_to(truth, wanted, count):
+    """For each row so many other rows of the class that is wanted for it."""
+    found = [np.flatnonzero(truth == code) for code in wanted]
+    return np.stack([rows[rows != number][:count] for number, rows in enumerate(found)])
+
+
+TRUTH = np.arange(90) % 3
+
+
+@functools.cache
+def trained_ensemble(n_rounds=2, direction="normalized", beta=0.3, gamma="auto", kind=np.asarray):
+    """An ensemble of three clusters with six labels each, whose candidates are all rows, and its scaled rows."""
+    X = kind(clusters(TRUTH))
+    options = ensemble_options(
+        n_candidates=89,
+        scalings=[UNIT],
+        previous=[SPREADING, LINEAR, KERNEL],
+        graph=GraphOptions(6, beta, gamma, "simplex", direction),
+    )
+    *_, found = itertools.islice(fit(X, first_labels(TRUTH, 18), options), n_rounds)
+    return found, found.ensemble.scaling.transform(X)
+
+
+def moved(rows, size, seed=1):
+    """Rows of length 1 near these."""
+    rows = rows + size * np.random.default_rng(seed).normal(size=rows.shape)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def inductive(found, rows, **options):
+    """A trained ensemble that predicts new rows."""
+    features = found.ensemble.scaling.features(rows)
+    return InductiveEnsemble(found.ensemble, features, found.neighborhood, **options)
+
+
+def answers(found, rows, new):
+    """Embedding and probabilities of new rows."""
+    indices, distances = nearest_fitted(rows, new, found.neighborhood.n_candidates, "chord")
+    return inductive(found, rows).predict_new(found.ensemble.scaling.features(new), indices, distances)

@@ -52,7 +52,7 @@ def _fit(task: Task) -> Fit:
     config: EnsembleConfig = model._config
     X = prepared_rows(task.X, False)
     labels = _labels(task, seed, config)
-    searches: list[Neighbors] = []
+    searches: list[tuple[float, float]] = []  # recall and seconds
     rounds = fit(X, labels, _options(task, seed, config, searches))
     history = _run(task, rounds, config)
     rounds.close()  # and with it the features, which are much memory
@@ -81,8 +81,8 @@ def _fit(task: Task) -> Fit:
         best_score=kept.accuracy if validation.any() else None,
         validation_mask=validation,
         held_codes=held[validation],
-        recall=searches[-1].recall,  # the last search is that of all rows
-        neighbor_seconds=searches[-1].seconds,
+        recall=searches[-1][0],  # the last search is that of all rows
+        neighbor_seconds=searches[-1][1],
     )
 
 
@@ -97,14 +97,15 @@ def _labels(task: Task, seed: int, config: EnsembleConfig) -> Labels:
     return Labels(codes, weights, make_folds(counting, mask, seed, config), bool(masked.any()))
 
 
-def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Neighbors]) -> EnsembleOptions:
+def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[tuple[float, float]]) -> EnsembleOptions:
     model = task.model
     many = task.X.shape[0] > config.max_rows_compared
     shared = many and task.distances is None and task.distributed  # of fewer rows each process does all
 
     def search(find: Callable[..., Neighbors], rows: Any, metric: Metric) -> Neighborhood:
-        searches.append(find(rows, metric, task, seed))
-        return searches[-1].neighborhood
+        found = find(rows, metric, task, seed)
+        searches.append((found.recall, found.seconds))  # not the lists: training may need them in another order
+        return found.neighborhood
 
     find = partial(search, find_together if shared else find_neighbors)
 

@@ -10,8 +10,10 @@ from angpn.cli.data import data_app
 from angpn.cli.demo import demo
 from angpn.cli.label import label, predict
 from angpn.cli.reproduce import reproduce
+from angpn.cli.shared import PrintableErrorsGroup, make_streams_lenient
 
 app = typer.Typer(
+    cls=PrintableErrorsGroup,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,6 +26,7 @@ app.add_typer(data_app, name="data")
 
 def main() -> None:
     """Run the command."""
+    make_streams_lenient()
     app()
 
 

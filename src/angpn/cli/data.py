@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from angpn.cli.shared import echo
+
 data_app = typer.Typer(invoke_without_command=True, help="List the data sets, or download one.")
 
 
@@ -37,14 +39,13 @@ def data(
     if as_json:
         typer.echo(json.dumps({"folder": str(folder), "sets": sets}))
         return
-    typer.echo(f"Data sets in {folder}\n")
+    echo(f"Data sets in {folder}")
+    echo("")
     for name, about in sets.items():
         rows, columns = about["shape"]
         size = "" if about["megabytes"] is None else f", {about['megabytes']} MB"
-        typer.echo(
-            f"{name:14} {rows:5} x {columns:<5} {about['classes']:2} classes   {Path(about['where']).name}{size}"
-        )
-        typer.echo(f"{'':14} {about['source']}; licence: {about['licence']}")
+        echo(f"{name:14} {rows:5} x {columns:<5} {about['classes']:2} classes   {Path(about['where']).name}{size}")
+        echo(f"{'':14} {about['source']}; licence: {about['licence']}")
 
 
 @data_app.command()
@@ -60,7 +61,7 @@ def fetch(
     try:
         bunch = SETS[name].load(data_home=context.obj)
     except (OSError, ValueError, ImportError) as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     rows, columns = bunch.data.shape
-    typer.echo(f"{name}: {rows} x {columns}, {len(bunch.target_names)} classes, in {data_folder(context.obj)}")
+    echo(f"{name}: {rows} x {columns}, {len(bunch.target_names)} classes, in {data_folder(context.obj)}")

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from angpn.cli.shared import plain_errors
+from angpn.cli.shared import echo, plain_errors
 
 
 def demo(
@@ -31,7 +31,6 @@ def demo(
     table.add_column("accuracy on unlabelled rows", justify="right")
     for name, accuracy in compare_accuracies(result, truth).items():
         table.add_row(name, f"{accuracy:.1%}")
-    console = Console()
-    console.print(table)
+    Console().print(table)
     for name, path in files.items():
-        console.print(f"{name}: {path}", soft_wrap=True)
+        echo(f"{name}: {path}")

@@ -1,5 +1,7 @@
 """``angpn label`` and ``angpn predict``: label the unlabelled rows of an input, and new rows."""
 
+import csv
+import io
 import sys
 import tomllib
 from enum import StrEnum
@@ -8,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from angpn.cli.shared import plain_errors, print_result, split_names
+from angpn.cli.shared import echo, plain_errors, print_data, print_result, split_names
 
 
 class Model(StrEnum):
@@ -137,14 +139,14 @@ def label(
     print_result(about, _result_summary(about), as_json=as_json, quiet=quiet)
 
 
-def _task_summary(about: dict[str, Any]) -> str:
+def _task_summary(about: dict[str, Any]) -> list[str]:
     lines = [f"{about['input']}: {about['rows']:,} rows of {about['kind']}, {about['given']:,} of them labelled"]
     lines += [f"  {name}: {count}" for name, count in about["classes"].items()]
     lines += [f"{kind}: {', '.join(about[kind])}" for kind in ("numbers", "categories") if about.get(kind)]
-    return "\n".join(lines)
+    return lines
 
 
-def _result_summary(about: dict[str, Any]) -> str:
+def _result_summary(about: dict[str, Any]) -> list[str]:
     unit = "epoch" if "epochs" in about else "round"
     trained = f"{about[f'{unit}s']} {unit}{'' if about[f'{unit}s'] == 1 else 's'}"
     lines = [f"{about['predicted']:,} rows labelled from {about['given']:,} labels in {about['seconds']} s, {trained}"]
@@ -164,7 +166,7 @@ def _result_summary(about: dict[str, Any]) -> str:
         lines.append(f"{about['suspects']} of the given labels are probably wrong: see the report")
     lines += [f"skipped {name}: {reason}" for name, reason in about["skipped"].items()]
     lines += [f"{name}: {path}" for name, path in about["files"].items()]
-    return "\n".join(lines)
+    return lines
 
 
 def _estimate_facts(estimate: Any) -> dict[str, Any]:
@@ -192,12 +194,12 @@ def predict(
     with plain_errors(quiet=quiet):
         lines, skipped = predict_file(model, input, skip_bad=skip_bad, progress=not quiet and sys.stderr.isatty())
         if output == "-":
-            sys.stdout.write(lines)
-            sys.stdout.flush()
+            print_data(lines)
         else:
             with replacing(output) as temporary:
                 write_lines(lines, temporary)
     for name, reason in skipped.items() if not quiet else ():
-        typer.echo(f"skipped {name}: {reason}", err=True)
+        echo(f"skipped {name}: {reason}", err=True)
     if output != "-" and not quiet:
-        typer.echo(f"{lines.count(chr(10)) - 1} rows: {output}", err=True)
+        count = sum(1 for _ in csv.reader(io.StringIO(lines))) - 1  # an id may hold line breaks
+        echo(f"{count} rows: {output}", err=True)

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from angpn.cli.shared import select_names
+from angpn.cli.shared import echo, select_names
 
 
 def reproduce(
@@ -89,18 +89,18 @@ def reproduce(
         errors.print("stopped; the same command resumes here")
         raise typer.Exit(130) from None
     except (OSError, ValueError, ImportError) as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(1) from None
     failures = [(name, record) for name, found in records.items() for record in found if record["error"] is not None]
     for name, record in failures[:10]:
         reason = record["error"].strip().splitlines()[-1]
-        typer.echo(
+        echo(
             f"failed: {name} {record['dataset']} {record['rate']} % {record['split']} {record['method']}: {reason}",
             err=True,
         )
-    typer.echo(f"report: {report}")
+    echo(f"report: {report}")
     if failures:
-        typer.echo(f"{len(failures)} runs failed; the same command repeats them", err=True)
+        echo(f"{len(failures)} runs failed; the same command repeats them", err=True)
         raise typer.Exit(1)
 
 

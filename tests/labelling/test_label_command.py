@@ -55,10 +55,10 @@ def test_a_folder_of_images_from_pixels_to_report_and_new_images(photos, tmp_pat
 
 @pytest.mark.slow
 def test_a_large_report_keeps_a_limited_number_of_thumbnails(photos, tmp_path, monkeypatch):
-    from angpn.labelling import output
+    from angpn.labelling import report_contents
 
     folder, labels, _ = photos
-    monkeypatch.setattr(output, "_MAX_THUMBNAILS", 50)
+    monkeypatch.setattr(report_contents, "_MAX_THUMBNAILS", 50)
     done = CliRunner().invoke(app, ["label", str(folder), "--labels", str(labels), "-o", str(tmp_path / "out"), "-q"])
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "out" / "report.html").read_text().count("data:image/jpeg") == 50
@@ -284,19 +284,6 @@ def test_an_interrupt_writes_nothing(wine, tmp_path, monkeypatch):
     assert done.exit_code == 130
     assert "stopped; nothing was written" in done.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_a_failure_while_files_are_replaced_restores_the_old_ones(tmp_path, monkeypatch):
-    from angpn.labelling.output import _replace_files
-
-    for folder, content in ((tmp_path / "out", "old"), (tmp_path / "out" / "new", "new")):
-        (folder / "model").mkdir(parents=True)
-        (folder / "predictions.csv").write_text(content)
-        (folder / "model" / "classifier.angpn").write_text(content)
-    with pytest.raises(FileNotFoundError):  # there is no new report
-        _replace_files(tmp_path / "out" / "new", tmp_path / "out")
-    assert (tmp_path / "out" / "predictions.csv").read_text() == "old"
-    assert (tmp_path / "out" / "model" / "classifier.angpn").read_text() == "old"
 
 
 def test_categories_are_read_alike_in_fit_and_predict(tmp_path):

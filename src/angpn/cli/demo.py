@@ -18,10 +18,11 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the labelled rows and of the fit.", min=0)] = 0,
 ) -> None:
     """Label 1,797 handwritten digits from a tenth of their labels: offline, in under a minute."""
-    from angpn.labelling import check_output_folder, run_task, write_output
+    from angpn.labelling import check_output_folder, recover_output, run_task, write_output
     from angpn.labelling.demo import compare_accuracies, digits_task
 
     with plain_errors():
+        recover_output(output)
         check_output_folder(output)
         task, truth = digits_task(seed=seed)
         result = run_task(task, progress=sys.stderr.isatty())

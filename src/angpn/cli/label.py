@@ -79,6 +79,7 @@ def label(
         check_output_folder,
         make_encoder,
         read_task,
+        recover_output,
         run_task,
         write_output,
     )
@@ -120,6 +121,8 @@ def label(
                 about |= encoder.describe() if isinstance(encoder, TableEncoder) else {}
             print_result({**about, "dry_run": True}, _task_summary(about), as_json=as_json, quiet=quiet)
             return
+        if not silent:
+            recover_output(output)
         check_output_folder(output)
         result = run_task(task, progress=not quiet and sys.stderr.isatty())
         if silent:
@@ -188,7 +191,7 @@ def predict(
 ) -> None:
     """Label new rows with a saved model."""
     from angpn.labelling import predict_file
-    from angpn.labelling.output import write_lines
+    from angpn.labelling.predictions import encode_csv
     from angpn.utils.files import replacing
 
     with plain_errors(quiet=quiet):
@@ -197,7 +200,7 @@ def predict(
             print_data(lines)
         else:
             with replacing(output) as temporary:
-                write_lines(lines, temporary)
+                temporary.write_bytes(encode_csv(lines))
     for name, reason in skipped.items() if not quiet else ():
         echo(f"skipped {name}: {reason}", err=True)
     if output != "-" and not quiet:

@@ -1,6 +1,7 @@
 """Label the unlabelled rows of a file or folder.
 
-rows (read the input) -> encoders (features) -> job (fit and collect results) -> output (files) and report (HTML page).
+rows (read the input) -> encoders (features) -> job (fit and collect results) -> output (predictions, model and report,
+in a folder that is replaced as a whole).
 """
 
 from angpn.labelling.input_rows import Rows, read_rows
@@ -12,7 +13,8 @@ from angpn.labelling.job import (
     read_task,
     run_task,
 )
-from angpn.labelling.output import check_output_folder, predict_file, write_output
+from angpn.labelling.output import predict_file, write_output
+from angpn.labelling.output_folder import check_output_folder, recover_output
 
 __all__ = [
     "LabellingOptions",
@@ -24,6 +26,7 @@ __all__ = [
     "predict_file",
     "read_rows",
     "read_task",
+    "recover_output",
     "run_task",
     "write_output",
 ]

@@ -1,35 +1,27 @@
 """Output files of a job (``predictions.csv``, ``model``, ``report.html``), and predictions by a saved model."""
 
-import csv
-import io
 import os
-import platform
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import angpn
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.labelling.encoders import ENCODERS, Encoder, ImageEncoder
 from angpn.labelling.input_rows import TABLES, Rows, read_rows
-from angpn.labelling.job import N_UNCERTAIN, LabellingResult
-from angpn.labelling.map_layout import map_layout
-from angpn.labelling.report import Curve, LabelReport, write_label_report
+from angpn.labelling.job import LabellingResult
+from angpn.labelling.output_folder import CLASSIFIER, ENCODER, MODEL, PREDICTIONS, REPORT, replacing_output
+from angpn.labelling.predictions import encode_csv, predictions_csv
+from angpn.labelling.report import write_label_report
+from angpn.labelling.report_contents import report_contents
 from angpn.utils.container import read_contents, write_contents
-
-PREDICTIONS, MODEL, REPORT = "predictions.csv", "model", "report.html"
-_CLASSIFIER, _ENCODER = "classifier.angpn", "encoder.angpn"
-_EXCERPT_LENGTH = 240  # characters of a text that the report shows
-_MAX_THUMBNAILS = 8000  # about 1.5 kB each
 
 
 def write_output(result: LabellingResult, folder: str | os.PathLike[str]) -> dict[str, Path]:
     """Write the predictions, the model and the report to a folder: all three, or none.
 
-    They are written to a temporary folder inside it first. Files of an earlier run are replaced, others are kept.
+    Those of an earlier run are replaced in one step, see :mod:`angpn.labelling.output_folder`. Other files are kept.
 
     Args:
         result: The result of the job.
@@ -42,56 +34,19 @@ def write_output(result: LabellingResult, folder: str | os.PathLike[str]) -> dic
         OSError: If the folder cannot be used or written.
     """
     folder = Path(folder)
-    check_output_folder(folder)
-    is_new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".angpn.", dir=folder) as made:
-            temporary = Path(made)
-            write_lines(_predictions(result), temporary / PREDICTIONS)
-            _save_model(result, temporary / MODEL)
-            write_label_report(_report(result), temporary / REPORT)
-            _replace_files(temporary, folder)
-    except BaseException:
-        if is_new:
-            folder.rmdir()
-        raise
+    with replacing_output(folder) as new:
+        _save_model(result, new)
+        (new / PREDICTIONS).write_bytes(encode_csv(_predictions(result)))
+        write_label_report(report_contents(result), new / REPORT)
     return {name: folder / name for name in (PREDICTIONS, MODEL, REPORT)}
 
 
-def check_output_folder(folder: Path) -> None:
-    """Check, before any work is done, that the output can be written to a folder.
-
-    Args:
-        folder: The folder, which need not exist.
-
-    Raises:
-        ValueError: If it is ``-``.
-        OSError: If it cannot be written, or holds something else under the name of an output.
-    """
-    remedy = "name another with --output"
-    if str(folder) == "-":
-        raise ValueError(f"--output must be a folder, got -; {remedy}")
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} must be a folder for the output, got a file; {remedy}")
-    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not os.access(parent, os.W_OK | os.X_OK) or not parent.is_dir():
-        raise PermissionError(f"{folder} must be a folder that can be written, got one that cannot; {remedy}")
-    for name in (PREDICTIONS, REPORT):
-        if (folder / name).is_dir():
-            raise IsADirectoryError(f"{folder / name} must be a file or not there, got a folder; {remedy}")
-    model = folder / MODEL
-    if model.exists() and not (model.is_dir() and {file.name for file in model.iterdir()} <= {_CLASSIFIER, _ENCODER}):
-        raise FileExistsError(f"{model} must be a model of angpn or not there, got something else; {remedy}")
-
-
-def write_lines(lines: str, path: Path) -> None:
-    """Write text as UTF-8; names of files that are not valid UTF-8 are written as their original bytes."""
-    path.write_text(lines, encoding="utf-8", errors="surrogateescape")
-
-
 def predict_file(
-    model: str | os.PathLike[str], path: str | os.PathLike[str], *, skip_bad: bool = False, progress: bool = False
+    model: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    skip_bad: bool = False,
+    progress: bool = False,
 ) -> tuple[str, dict[str, str]]:
     """Predict the labels of new rows by a saved model.
 
@@ -129,22 +84,14 @@ def predict_file(
         ["predicted"] * len(ids),
         strict=True,
     )
-    return _csv(lines), skipped
+    return predictions_csv(lines), skipped
 
 
 def _predictions(result: LabellingResult) -> str:
-    source = np.where(result.task.given, "given", "predicted")
-    return _csv(zip(result.task.rows.ids, result.labels, result.confidence, result.second, source, strict=True))
-
-
-def _csv(lines: Iterable[tuple[str, Any, float, Any, str]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["id", "label", "confidence", "second", "source"])
-    writer.writerows(
-        [name, label, f"{confidence:.4f}", second, source] for name, label, confidence, second, source in lines
-    )
-    return buffer.getvalue()
+    task = result.task
+    source = np.where(task.given, "given", "predicted")
+    lines = zip(task.rows.ids, result.labels, result.confidence, result.second, source, strict=True)
+    return predictions_csv(lines)
 
 
 def _save_model(result: LabellingResult, folder: Path) -> None:
@@ -158,20 +105,20 @@ def _save_model(result: LabellingResult, folder: Path) -> None:
         "state": state,
     }
     folder.mkdir()
-    result.model.save(folder / _CLASSIFIER)
-    write_contents(folder / _ENCODER, "encoder", header, arrays)
+    result.model.save(folder / CLASSIFIER)
+    write_contents(folder / ENCODER, "encoder", header, arrays)
 
 
 def _load_model(folder: Path) -> tuple[Mapping[str, Any], Encoder, Any]:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} must be the folder of a model that angpn label wrote, got none there")
-    if not (folder / _ENCODER).exists() and (folder / MODEL / _ENCODER).exists():
+    if not (folder / ENCODER).exists() and (folder / MODEL / ENCODER).exists():
         raise FileNotFoundError(f"{folder} must be the folder of a model, got the one around it; pass {folder / MODEL}")
-    header, arrays, _ = read_contents(folder / _ENCODER, "encoder")
+    header, arrays, _ = read_contents(folder / ENCODER, "encoder")
     if header.get("kind") not in ENCODERS:
         raise ValueError(f"{folder} must be of a kind that this version knows, got {header.get('kind')}; upgrade")
     encoder = ENCODERS[header["kind"]].from_state(header["state"], arrays)
-    return header, encoder, ANGPNClassifier.load(folder / _CLASSIFIER)
+    return header, encoder, ANGPNClassifier.load(folder / CLASSIFIER)
 
 
 def _read_new_rows(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Rows:
@@ -190,82 +137,3 @@ def _read_new_rows(path: str | os.PathLike[str], header: Mapping[str, Any]) -> R
     if rows.kind != header["kind"]:
         raise ValueError(f"{path} must hold {header['kind']} as the model was fitted on, got {rows.kind}; name another")
     return rows
-
-
-def _replace_files(temporary: Path, folder: Path) -> None:
-    """Move the three outputs into the folder; where that fails half-way, restore those of an earlier run."""
-    old = temporary / "old"
-    old.mkdir()
-    names = (PREDICTIONS, MODEL, REPORT)
-    try:
-        for name in names:
-            if (folder / name).exists():
-                (folder / name).rename(old / name)
-            (temporary / name).rename(folder / name)
-    except BaseException:
-        for name in names:
-            if (old / name).exists():
-                if (folder / name).exists():
-                    (folder / name).rename(temporary / name)
-                (old / name).rename(folder / name)
-        raise
-
-
-def _report(result: LabellingResult) -> LabelReport:
-    task, model = result.task, result.model
-    codes = {name: code for code, name in enumerate(model.classes_)}
-    return LabelReport(
-        title=Path(task.options.input).name,
-        ids=task.rows.ids,
-        classes=[str(name) for name in model.classes_],
-        given=np.array([codes[label] if label is not None else -1 for label in task.y]),
-        predicted=model.label_distributions_.argmax(axis=1),
-        confidence=result.confidence,
-        second=np.array([codes[name] for name in result.second]),
-        positions=map_layout(model.embedding_, task.options.seed),
-        influences=result.influences,
-        weights=result.weights,
-        estimate=result.estimate,
-        uncertain=[int(row) for row in model.uncertain(N_UNCERTAIN)],
-        suspects=result.suspects,
-        curve=Curve(model.loss_curve_, model.validation_scores_, model.best_iter_, result.unit),
-        texts=[text[:_EXCERPT_LENGTH] for text in task.rows.content] if task.rows.kind == "text" else None,
-        thumbnails=_report_thumbnails(result),
-        facts=_facts(result),
-    )
-
-
-def _report_thumbnails(result: LabellingResult) -> list[str | None] | None:
-    """Return the thumbnails of at most 8,000 rows, which bound the size of the page; listed and labelled rows first."""
-    thumbnails = result.task.rows.thumbnails
-    if thumbnails is None or len(thumbnails) <= _MAX_THUMBNAILS:
-        return None if thumbnails is None else list(thumbnails)
-    by_priority = [
-        *(suspect.row for suspect in result.suspects),
-        *result.model.uncertain(N_UNCERTAIN),
-        *np.flatnonzero(result.task.given),
-        *np.random.default_rng(result.task.options.seed).permutation(len(thumbnails)),
-    ]
-    shown = set(list(dict.fromkeys(int(row) for row in by_priority))[:_MAX_THUMBNAILS])
-    return [thumbnail if row in shown else None for row, thumbnail in enumerate(thumbnails)]
-
-
-def _facts(result: LabellingResult) -> list[tuple[str, str]]:
-    task, model = result.task, result.model
-    facts = [
-        ("input", str(task.options.input)),
-        ("kind", task.rows.kind),
-        ("rows", f"{len(task.y):,}"),
-        ("features", f"{model.n_features_in_:,}"),
-        ("labels given", f"{int(task.given.sum()):,}"),
-        ("classes", str(len(model.classes_))),
-        ("model", type(model).__name__),
-        (f"{result.unit}s", str(model.n_iter_)),
-        ("seconds", f"{result.seconds:.1f}"),
-        ("seed", str(task.options.seed)),
-        ("angpn", angpn.__version__),
-        ("Python", platform.python_version()),
-    ]
-    if result.skipped:
-        facts.insert(3, ("images skipped", f"{len(result.skipped)}: {', '.join(list(result.skipped)[:5])}"))
-    return facts

@@ -1,0 +1,75 @@
+"""What the report shows about a result."""
+
+import platform
+from pathlib import Path
+
+import numpy as np
+
+import angpn
+from angpn.labelling.job import N_UNCERTAIN, LabellingResult
+from angpn.labelling.map_layout import map_layout
+from angpn.labelling.report import Curve, LabelReport
+
+_EXCERPT_LENGTH = 240  # characters of a text that the report shows
+_MAX_THUMBNAILS = 8000  # about 1.5 kB each
+
+
+def report_contents(result: LabellingResult) -> LabelReport:
+    """Return the content of the page about a result."""
+    task, model = result.task, result.model
+    codes = {name: code for code, name in enumerate(model.classes_)}
+    return LabelReport(
+        title=Path(task.options.input).name,
+        ids=task.rows.ids,
+        classes=[str(name) for name in model.classes_],
+        given=np.array([codes[label] if label is not None else -1 for label in task.y]),
+        predicted=model.label_distributions_.argmax(axis=1),
+        confidence=result.confidence,
+        second=np.array([codes[name] for name in result.second]),
+        positions=map_layout(model.embedding_, task.options.seed),
+        influences=result.influences,
+        weights=result.weights,
+        estimate=result.estimate,
+        uncertain=[int(row) for row in model.uncertain(N_UNCERTAIN)],
+        suspects=result.suspects,
+        curve=Curve(model.loss_curve_, model.validation_scores_, model.best_iter_, result.unit),
+        texts=[text[:_EXCERPT_LENGTH] for text in task.rows.content] if task.rows.kind == "text" else None,
+        thumbnails=_report_thumbnails(result),
+        facts=_facts(result),
+    )
+
+
+def _report_thumbnails(result: LabellingResult) -> list[str | None] | None:
+    """Return the thumbnails of at most 8,000 rows, which bound the size of the page; listed and labelled rows first."""
+    thumbnails = result.task.rows.thumbnails
+    if thumbnails is None or len(thumbnails) <= _MAX_THUMBNAILS:
+        return None if thumbnails is None else list(thumbnails)
+    by_priority = [
+        *(suspect.row for suspect in result.suspects),
+        *result.model.uncertain(N_UNCERTAIN),
+        *np.flatnonzero(result.task.given),
+        *np.random.default_rng(result.task.options.seed).permutation(len(thumbnails)),
+    ]
+    shown = set(list(dict.fromkeys(int(row) for row in by_priority))[:_MAX_THUMBNAILS])
+    return [thumbnail if row in shown else None for row, thumbnail in enumerate(thumbnails)]
+
+
+def _facts(result: LabellingResult) -> list[tuple[str, str]]:
+    task, model = result.task, result.model
+    facts = [
+        ("input", str(task.options.input)),
+        ("kind", task.rows.kind),
+        ("rows", f"{len(task.y):,}"),
+        ("features", f"{model.n_features_in_:,}"),
+        ("labels given", f"{int(task.given.sum()):,}"),
+        ("classes", str(len(model.classes_))),
+        ("model", type(model).__name__),
+        (f"{result.unit}s", str(model.n_iter_)),
+        ("seconds", f"{result.seconds:.1f}"),
+        ("seed", str(task.options.seed)),
+        ("angpn", angpn.__version__),
+        ("Python", platform.python_version()),
+    ]
+    if result.skipped:
+        facts.insert(3, ("images skipped", f"{len(result.skipped)}: {', '.join(list(result.skipped)[:5])}"))
+    return facts

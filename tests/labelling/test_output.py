@@ -1,0 +1,165 @@
+"""Results on disk when processes are killed while they write, and when names are hostile."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from angpn import ANGPNClassifier
+from angpn.cli import app
+from label_inputs import write_labels
+
+TESTS = Path(__file__).parents[1]
+KILLS = int(os.environ.get("ANGPN_KILLS", "6"))  # of the whole command, each after several seconds
+NAMES = ["model", "predictions.csv", "report.html"]
+BROKEN = os.fsdecode(b"caf\xe9.png")
+HOSTILE = "a\x1b]0;owned\x07\n=1+1.png"
+STRICT = {"PYTHONIOENCODING": "utf-8:strict", "PYTHONUTF8": "1"}
+
+posix = pytest.mark.skipif(os.name != "posix", reason="kills by POSIX signals, and names of bytes")
+
+
+def run_killed_output(*arguments):
+    command = [sys.executable, TESTS / "killed_output.py", *map(str, arguments)]
+    paths = os.pathsep.join([str(TESTS), *sys.path])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@posix
+@pytest.mark.slow
+def test_killed_at_any_file_operation_a_real_result_is_the_old_one_or_the_new(tmp_path):
+    found = run_killed_output("operations", tmp_path)
+    assert found.pop("labels of the model") == ["class 2 0", "class 2 1"]
+    assert len(found) == 4
+    for counts in found.values():
+        assert counts["mixed"] == counts["leftovers"] == 0
+        assert counts["kills"] > 30
+        assert min(counts["old"], counts["new"]) > 0
+
+
+@posix
+@pytest.mark.slow
+def test_killed_at_random_moments_a_save_leaves_the_old_file_and_the_next_save_nothing_else(tmp_path):
+    found = run_killed_output("saves", tmp_path, 60)
+    assert found["kills"] == 60
+    assert found["broken"] == 0
+    assert found["most leftovers"] == 1  # each save removed what the one before had left
+    assert found["left"] == ["model.angpn"]
+
+
+def kill_after(process, seconds):
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def kill_while_it_writes(process, folder, seconds):
+    """Kill the process so many seconds after it has made a temporary folder; others were left by those before it."""
+    before = set(os.listdir(folder))
+    while process.poll() is None and set(os.listdir(folder)) <= before:
+        time.sleep(0.001)
+    kill_after(process, seconds)
+
+
+@posix
+@pytest.mark.slow
+def test_killed_at_random_moments_the_command_leaves_a_result_and_the_next_run_nothing_else(tmp_path):
+    """ANGPN_KILLS=60 in the environment kills as often."""
+    generator, moments = np.random.default_rng(0), random.Random(0)
+    classes = np.arange(60) % 2
+    np.save(tmp_path / "rows.npy", (generator.normal(size=(60, 4)) + 6 * classes[:, None]).astype(np.float32))
+    labels = write_labels(tmp_path / "labels.csv", map(str, range(20)), [f"class {code}" for code in classes[:20]])
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "angpn", "label", tmp_path / "rows.npy", "--labels", labels, "-o", out, "-q"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    start = time.monotonic()
+    subprocess.run(command, check=True, timeout=300, env=environment)
+    seconds = time.monotonic() - start
+    contents = [(out / name).read_bytes() for name in ("predictions.csv", "model/predictions.csv")]
+    kills = with_leftovers = 0
+    while kills < KILLS:
+        process = subprocess.Popen(command, env=environment)
+        if kills % 2:
+            kill_while_it_writes(process, out, moments.uniform(0, 0.3))
+        else:
+            kill_after(process, moments.uniform(0, seconds))
+        kills += process.wait() == -signal.SIGKILL
+        with_leftovers += sorted(os.listdir(out)) != NAMES
+        assert [(out / name).read_bytes() for name in ("predictions.csv", "model/predictions.csv")] == contents
+        assert (out / "report.html").read_text().rstrip().endswith("</html>")
+        assert list(ANGPNClassifier.load(out / "model" / "classifier.angpn").classes_) == ["class 0", "class 1"]
+    subprocess.run(command, check=True, timeout=300, env=environment)
+    assert sorted(os.listdir(out)) == NAMES
+    assert with_leftovers  # or no kill came while the output was written
+    print(f"{kills} kills of a run of {seconds:.1f} s, {with_leftovers} of them left temporary folders")
+
+
+@posix
+@pytest.mark.slow
+def test_file_names_that_are_not_utf8_are_printed_and_come_back(photos, tmp_path):
+    """Through the whole command, with the network that encodes images, under a strict encoding."""
+    folder, _, truth = photos
+    mine = tmp_path / "images"
+    mine.mkdir()
+    first, second, *others = list(truth)[:40]
+    names = {first: BROKEN, second: HOSTILE} | {name: name for name in others}
+    for name, new in names.items():
+        (mine / new).write_bytes((folder / name).read_bytes())
+    (mine / os.fsdecode(b"bad\xff\x1b[2J.png")).write_text("no image")
+    labels = tmp_path / "labels.csv"
+    labels.write_bytes(
+        b"id,label\n" + b"".join(os.fsencode(f'"{names[name]}",{truth[name]}\n') for name in list(names)[:30])
+    )
+
+    def run(*arguments):
+        command = [sys.executable, "-m", "angpn", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, timeout=300, env={**os.environ, **STRICT})
+        assert done.returncode == 0, done.stderr
+        assert b"\x1b" not in done.stderr
+        return done
+
+    options = ["--skip-bad", "-o", tmp_path / "out"]
+    done = run("label", mine, "--labels", labels, *options)
+    assert rb"skipped bad\xff\x1b[2J.png: " in done.stdout
+    assert b"\x1b" not in done.stdout
+    (tmp_path / "out" / "report.html").read_bytes().decode("utf-8", "strict")
+    # The predictions of one run are the labels of the next, beside an image that has none yet.
+    (mine / "unlabelled.png").write_bytes((folder / list(truth)[50]).read_bytes())
+    facts = json.loads(run("label", mine, "--labels", tmp_path / "out" / "predictions.csv", *options, "--json").stdout)
+    assert (facts["given"], facts["predicted"]) == (40, 1)
+    assert list(facts["skipped"]) == [os.fsdecode(b"bad\xff\x1b[2J.png")]
+    printed = run("predict", tmp_path / "out" / "model", mine, "--skip-bad")
+    assert rb"skipped bad\xff\x1b[2J.png: " in printed.stderr
+    run("predict", tmp_path / "out" / "model", mine, "--skip-bad", "-o", tmp_path / "new.csv")
+    assert (tmp_path / "new.csv").read_bytes() == printed.stdout
+    assert b"\ncaf\xe9.png," in printed.stdout
+
+
+def test_names_of_classes_that_are_not_utf8_are_printed_saved_and_read_again(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 3)) + np.where(np.arange(40) < 20, 9, -9)[:, None]
+    np.save(tmp_path / "x.npy", x.astype(np.float32))
+    labels = b"id,label\n0,caf\xe9\n1,caf\xe9\n2,caf\xe9\n20,\x1b[31mred\n21,\x1b[31mred\n22,\x1b[31mred\n"
+    (tmp_path / "labels.csv").write_bytes(labels)
+    command = ["label", str(tmp_path / "x.npy"), "--labels", str(tmp_path / "labels.csv"), "-o", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*command, "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[1:] == [r"  \x1b[31mred: 3", r"  caf\xe9: 3"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert "\x1b" not in done.output
+    assert b"\n3,caf\xe9," in (tmp_path / "out" / "predictions.csv").read_bytes()
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "out" / "model"), str(tmp_path / "x.npy")])
+    assert done.exit_code == 0, done.output
+    assert b"\n3,caf\xe9," in done.stdout_bytes

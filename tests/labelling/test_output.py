@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from angpn import ANGPNClassifier
 from angpn.cli import app
-from label_inputs import write_labels
+from label_inputs import read_predictions, write_labels
 
 TESTS = Path(__file__).parents[1]
 KILLS = int(os.environ.get("ANGPN_KILLS", "6"))  # of the whole command, each after several seconds
@@ -163,3 +163,21 @@ def test_names_of_classes_that_are_not_utf8_are_printed_saved_and_read_again(tmp
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "out" / "model"), str(tmp_path / "x.npy")])
     assert done.exit_code == 0, done.output
     assert b"\n3,caf\xe9," in done.stdout_bytes
+
+
+def test_excel_safe_is_for_spreadsheets_and_not_the_default(tmp_path):
+    rows = "".join(f"=id{row},{row + (50 if row % 2 else 0)},{'-a' if row % 2 else '-1.5'}\n" for row in range(20))
+    (tmp_path / "t.csv").write_text("id,x,y\n" + rows + "+new,3,\n")
+    shared = ["--label-column", "y", "--id-column", "id", "-q", "-o"]
+    for out, options in (("plain", []), ("safe", ["--excel-safe"])):
+        command = ["label", str(tmp_path / "t.csv"), *shared, str(tmp_path / out), *options]
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+    plain, safe = (read_predictions(tmp_path / out / "predictions.csv") for out in ("plain", "safe"))
+    assert [line["id"] for line in plain[-2:]] == ["=id19", "+new"]
+    assert [line["id"] for line in safe[-2:]] == ["'=id19", "'+new"]
+    assert {line["label"] for line in plain} == {"-a", "-1.5"}
+    assert {line["label"] for line in safe} == {"'-a", "-1.5"}
+    command = ["predict", str(tmp_path / "safe" / "model"), str(tmp_path / "t.csv")]
+    assert "\n+new," in CliRunner().invoke(app, command).stdout
+    assert "\n'+new," in CliRunner().invoke(app, [*command, "--excel-safe"]).stdout

@@ -51,6 +51,9 @@ def label(
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    excel_safe: Annotated[
+        bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
+    ] = False,
     model: Annotated[
         Model, typer.Option(help="auto: an ensemble that selects its hyper-parameters; network: the paper's network.")
     ] = Model.auto,
@@ -100,6 +103,7 @@ def label(
         categorical=split_names(categorical),
         impute=impute,
         skip_bad=skip_bad,
+        excel_safe=excel_safe,
         holdout=holdout,
         seed=seed,
         model=model.value,
@@ -187,6 +191,9 @@ def predict(
     input: Annotated[str, typer.Argument(help="New rows of the same kind; - reads CSV.")],
     output: Annotated[str, typer.Option("--output", "-o", help="CSV file to write; - prints it.")] = "-",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    excel_safe: Annotated[
+        bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Label new rows with a saved model."""
@@ -195,7 +202,9 @@ def predict(
     from angpn.utils.files import replacing
 
     with plain_errors(quiet=quiet):
-        lines, skipped = predict_file(model, input, skip_bad=skip_bad, progress=not quiet and sys.stderr.isatty())
+        lines, skipped = predict_file(
+            model, input, skip_bad=skip_bad, excel_safe=excel_safe, progress=not quiet and sys.stderr.isatty()
+        )
         if output == "-":
             print_data(lines)
         else:

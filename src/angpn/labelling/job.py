@@ -41,6 +41,8 @@ class LabellingOptions:
         categorical: Columns of the table to encode as categories.
         impute: Fill missing values by the median, or by a category of their own.
         skip_bad: Leave out images that cannot be read.
+        excel_safe: Put an apostrophe before ids and labels in ``predictions.csv`` that a spreadsheet would run as a
+            formula.
         holdout: Share of the given labels to hold out of a first fit, to measure accuracy on them.
         seed: Seed of the fit and of the held-out labels.
         model: "auto" fits :class:`angpn.ANGPNClassifier`, "network" ``angpn.ANGPNNetworkClassifier``.
@@ -56,6 +58,7 @@ class LabellingOptions:
     categorical: Sequence[str] = ()
     impute: bool = False
     skip_bad: bool = False
+    excel_safe: bool = False
     holdout: float = 0.0
     seed: int = 0
     model: Model = "auto"

@@ -46,6 +46,7 @@ def predict_file(
     path: str | os.PathLike[str],
     *,
     skip_bad: bool = False,
+    excel_safe: bool = False,
     progress: bool = False,
 ) -> tuple[str, dict[str, str]]:
     """Predict the labels of new rows by a saved model.
@@ -54,6 +55,7 @@ def predict_file(
         model: The folder ``model`` that :func:`write_output` wrote.
         path: New rows of the same kind, see :func:`~angpn.labelling.read_rows`.
         skip_bad: Leave out images that cannot be read.
+        excel_safe: Put an apostrophe before ids and labels that a spreadsheet would run as a formula.
         progress: Show a progress bar while images are encoded.
 
     Returns:
@@ -84,14 +86,14 @@ def predict_file(
         ["predicted"] * len(ids),
         strict=True,
     )
-    return predictions_csv(lines), skipped
+    return predictions_csv(lines, excel_safe=excel_safe), skipped
 
 
 def _predictions(result: LabellingResult) -> str:
     task = result.task
     source = np.where(task.given, "given", "predicted")
     lines = zip(task.rows.ids, result.labels, result.confidence, result.second, source, strict=True)
-    return predictions_csv(lines)
+    return predictions_csv(lines, excel_safe=task.options.excel_safe)
 
 
 def _save_model(result: LabellingResult, folder: Path) -> None:

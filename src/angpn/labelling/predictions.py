@@ -1,31 +1,44 @@
 """Predictions as CSV."""
 
 import csv
+import re
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 _HEADER = ("id", "label", "confidence", "second", "source")
+# What a spreadsheet takes for a formula by its first character; the last four are = + - @ of East Asian keyboards.
+_FORMULA = re.compile("[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-def predictions_csv(lines: Iterable[tuple[str, Any, float, Any, str]]) -> str:
+def predictions_csv(lines: Iterable[tuple[str, Any, float, Any, str]], *, excel_safe: bool = False) -> str:
     """Return CSV lines with the header ``id,label,confidence,second,source``.
 
     Args:
         lines: Id, label, confidence, second label and source of each row.
+        excel_safe: Put an apostrophe before ids and labels that a spreadsheet would run as a formula.
 
     Returns:
         The lines, each with a newline.
     """
+    cell = escape_formula if excel_safe else str
     text: list[str] = []
     # csv quotes the characters of its own line end only: with "\n", a file name with "\r" would be read as two lines.
     file = SimpleNamespace(write=lambda line: text.append(line.removesuffix("\r\n") + "\n"))
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(_HEADER)
     writer.writerows(
-        (name, label, f"{confidence:.4f}", second, source) for name, label, confidence, second, source in lines
+        (cell(name), cell(label), f"{confidence:.4f}", cell(second), source)
+        for name, label, confidence, second, source in lines
     )
     return "".join(text)
+
+
+def escape_formula(value: Any) -> str:
+    """Return a cell, with an apostrophe before it if a spreadsheet would run it as a formula; numbers stay."""
+    text = str(value)
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def encode_csv(text: str) -> bytes:

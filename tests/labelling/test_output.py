@@ -103,7 +103,7 @@ def test_killed_at_random_moments_the_command_leaves_a_result_and_the_next_run_n
     subprocess.run(command, check=True, timeout=300, env=environment)
     assert sorted(os.listdir(out)) == NAMES
     assert with_leftovers  # or no kill came while the output was written
-    print(f"{kills} kills of a run of {seconds:.1f} s, {with_leftovers} of them left temporary folders")
+    print(f"{kills} kills of a run of {seconds:.1f} s; after {with_leftovers} of them there were temporary folders")
 
 
 @posix

@@ -75,23 +75,30 @@ def test_a_folder_of_another_host_is_removed_after_a_day(tmp_path, monkeypatch):
     assert not folder.exists()
 
 
-def test_a_folder_taken_for_dead_before_it_was_locked_is_replaced_by_another(tmp_path, monkeypatch):
-    lock, stolen = temporary_folders._lock, []
+@pytest.mark.parametrize("moment", ["before it is opened", "before it is locked", "while it is locked by the other"])
+def test_a_folder_that_another_process_took_for_dead_is_replaced_by_a_new_one(tmp_path, monkeypatch, moment):
+    function = "open" if moment == "before it is opened" else "flock"
+    module = os if function == "open" else temporary_folders.fcntl
+    original, stolen, handles = getattr(module, function), [], []
 
-    def slow_lock(folder):
-        if not stolen:  # another process is faster
-            stolen.append(folder)
-            remove_dead_folders_of_another_process(folder)
-        return lock(folder)
+    def steal_first(*arguments, **options):
+        if not stolen:
+            stolen.extend(tmp_path.iterdir())
+            handles.append(os.open(stolen[0], os.O_RDONLY))
+            temporary_folders.fcntl.flock(handles[0], temporary_folders.fcntl.LOCK_EX)
+            if moment != "while it is locked by the other":
+                shutil.rmtree(stolen[0])
+                os.close(handles.pop())
+        return original(*arguments, **options)
 
-    def remove_dead_folders_of_another_process(folder):
-        assert lock(folder) is not None
-        shutil.rmtree(folder)
-
-    monkeypatch.setattr(temporary_folders, "_lock", slow_lock)
+    monkeypatch.setattr(module, function, steal_first)
     with temporary_folder(tmp_path, "a") as folder:
         assert folder.exists()
         assert folder != stolen[0]
+        assert list(find_leftovers(tmp_path, "a")) == []  # the new one is locked
+    for handle in handles:
+        os.close(handle)
+    remove_dead_folders(tmp_path, "a")
     assert os.listdir(tmp_path) == []
 
 

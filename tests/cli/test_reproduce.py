@@ -121,3 +121,22 @@ def test_a_locked_results_file_is_an_error(tmp_path):
         result = CliRunner().invoke(app, ["reproduce", "--smoke", "-o", str(tmp_path)])
     assert result.exit_code == 1
     assert "must be written by one process" in result.stderr
+
+
+def test_damaged_lines_of_a_results_file_are_named_and_kept_aside(tmp_path):
+    from angpn.experiments import SMOKE
+    from angpn.experiments.runner import perform
+
+    (run,) = SMOKE.runs(datasets=["wine"], n_splits=1, methods=["LogisticRegression"])
+    good = json.dumps(perform(run)).encode() + b"\n"
+    damaged = b"{}\n5\n[]\nnull\n\xff\xfe\n" + good[:50] + b"\n"
+    path = tmp_path / "grid.jsonl"
+    path.write_bytes(damaged + good)
+    arguments = ["--smoke", "--datasets", "wine", "--methods", "LogisticRegression", "--seeds", 1, "-o", tmp_path]
+    result = CliRunner().invoke(app, ["reproduce", *map(str, arguments)])
+    assert result.exit_code == 0, result.stderr
+    (warning,) = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert f"{path} must hold the record of a run on each line, got no 'dataset' in line 1; " in warning
+    assert "(1, 2, 3, 4, 5, 6)" in warning
+    assert path.read_bytes() == good
+    assert (tmp_path / "grid.jsonl.damaged").read_bytes() == damaged

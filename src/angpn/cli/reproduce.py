@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from angpn.cli.shared import echo, select_names
+from angpn.cli.shared import echo, plain_errors, select_names
 
 
 def reproduce(
@@ -62,7 +62,7 @@ def reproduce(
     if not any(runs.values()):
         raise typer.BadParameter("no run is in all of these: the studies, data sets, rates and methods asked for")
     errors = Console(stderr=True)
-    try:
+    with plain_errors(stopped="stopped; the same command resumes here"):
         # Here and not in each worker: a download happens once, and its error is printed.
         for name in dict.fromkeys(run.dataset for found in runs.values() for run in found):
             SETS[name].load()
@@ -85,12 +85,6 @@ def reproduce(
 
         with errors.status("writing the report"):
             report = write_report(records, output)
-    except KeyboardInterrupt:
-        errors.print("stopped; the same command resumes here")
-        raise typer.Exit(130) from None
-    except (OSError, ValueError, ImportError) as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
     failures = [(name, record) for name, found in records.items() for record in found if record["error"] is not None]
     for name, record in failures[:10]:
         reason = record["error"].strip().splitlines()[-1]

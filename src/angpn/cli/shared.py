@@ -63,7 +63,7 @@ def _printable_messages() -> Iterator[None]:
 
 
 @contextmanager
-def plain_errors(*, quiet: bool = False) -> Iterator[None]:
+def plain_errors(*, quiet: bool = False, stopped: str = "stopped; nothing was written") -> Iterator[None]:
     """Print expected errors and warnings as one line each, and exit with a code."""
     try:
         with warnings.catch_warnings():
@@ -77,7 +77,7 @@ def plain_errors(*, quiet: bool = False) -> Iterator[None]:
         echo(f"error: {_one_line(error) or type(error).__name__}", err=True)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        echo("stopped; nothing was written", err=True)
+        echo(stopped, err=True)
         raise typer.Exit(130) from None
 
 

@@ -6,18 +6,26 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import NamedTuple, Self
 
+from angpn.experiments.record_format import Record as Record
+from angpn.experiments.record_format import parse_record
 from angpn.experiments.studies import Run
+from angpn.utils.checks import warn
 from angpn.utils.files import replacing
 
-Record = dict[str, Any]
+
+class _DamagedLine(NamedTuple):
+    number: int  # from 1
+    line: bytes
+    reason: str
 
 
 class ResultsFile:
     """A file of results to which one process at a time appends lines.
 
-    As a context manager it holds a lock, and truncates a line that a killed process left half-written at the end.
+    As a context manager it holds a lock, and truncates a line that a killed process left half-written at the end. Lines
+    that are damaged otherwise are left out with a warning, and moved to a file beside it when it is compacted.
 
     Args:
         path: The file, which need not exist.
@@ -51,37 +59,51 @@ class ResultsFile:
         os.fsync(self._handle)
 
     def read(self) -> list[Record]:
-        """Read all complete lines.
+        """Read all complete lines; warn of those that are damaged, and leave them out.
 
         Returns:
             The records, in the order of the file.
-
-        Raises:
-            ValueError: If a line is no JSON object.
         """
-        if not self.path.exists():
-            return []
-        records = []
-        for number, line in enumerate(self.path.read_bytes().split(b"\n")[:-1], start=1):
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise ValueError(
-                    f"{self.path} must hold a JSON object on each line, got {error} in line {number}; "
-                    "delete that line, or name another folder"
-                ) from None
-            if "settings" in record:  # the key until version 0.1.0
-                record["hyperparameters"] = record.pop("settings")
-            records.append(record)
+        records, damaged = self._parse()
+        if damaged:
+            numbers = ", ".join(str(each.number) for each in damaged[:10]) + (", ..." if len(damaged) > 10 else "")
+            warn(
+                f"{self.path} must hold the record of a run on each line, got {damaged[0].reason} in line "
+                f"{damaged[0].number}; damaged lines ({numbers}) are left out, and `angpn reproduce` repeats their "
+                f"runs and moves them to {self._damaged_path.name}"
+            )
         return records
 
+    def _parse(self) -> tuple[list[Record], list[_DamagedLine]]:
+        records: list[Record] = []
+        damaged: list[_DamagedLine] = []
+        if not self.path.exists():
+            return records, damaged
+        *lines, tail = self.path.read_bytes().split(b"\n")
+        if _is_record(tail):  # whole, but for its line break
+            lines.append(tail)
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                records.append(parse_record(line))
+            except ValueError as error:
+                damaged.append(_DamagedLine(number, line, str(error)))
+        return records, damaged
+
+    @property
+    def _damaged_path(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.damaged")
+
     def compact(self, runs: Sequence[Run]) -> None:
-        """Rewrite the file with the last line of each run.
+        """Rewrite the file with the last line of each run; damaged lines are moved to ``<name>.damaged``.
 
         Args:
             runs: Runs whose lines come first, in this order; those of other runs follow.
         """
-        latest = {record_key(record): record for record in self.read()}
+        records, damaged = self._parse()
+        self._set_aside([each.line for each in damaged])
+        latest = {record_key(record): record for record in records}
         first = [record for run in runs if (record := latest.pop(run_key(run), None)) is not None]
         with replacing(self.path) as temporary:
             temporary.write_text("".join(json.dumps(record) + "\n" for record in [*first, *latest.values()]))
@@ -108,8 +130,31 @@ class ResultsFile:
 
     def _truncate_partial_line(self) -> None:
         assert self._handle is not None
-        end = self.path.read_bytes().rfind(b"\n") + 1
-        os.ftruncate(self._handle, end)
+        content = self.path.read_bytes()
+        end = content.rfind(b"\n") + 1
+        if _is_record(content[end:]):
+            os.write(self._handle, b"\n")
+        else:
+            os.ftruncate(self._handle, end)
+
+    def _set_aside(self, lines: Sequence[bytes]) -> None:
+        """Append lines to the file of damaged ones, on the disk before they leave this file."""
+        if not lines:
+            return
+        path = self._damaged_path
+        known = set(path.read_bytes().split(b"\n")) if path.exists() else set()  # by a compaction that was killed
+        with path.open("ab") as file:
+            file.write(b"".join(line + b"\n" for line in lines if line not in known))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        parse_record(line)
+    except ValueError:
+        return False
+    return True
 
 
 def record_key(record: Record) -> str:

@@ -167,3 +167,22 @@ def test_a_table_has_columns_of_unlike_scale():
     assert not is_table(scipy.sparse.csr_array(table()), CONFIG)
     assert not is_table(np.ones((5, 3)), CONFIG)  # columns without any scale
     assert is_table(table()[:, 2:4], replace(CONFIG, table_scale_ratio=1.5))
+
+
+@pytest.mark.parametrize("name", [name for name in SCALINGS if name != "none"])
+@pytest.mark.parametrize(("dtype", "power"), [(np.float32, 100), (np.float64, 900)])
+def test_scaled_rows_have_the_same_digits_for_every_power_of_two(name, dtype, power):
+    X = np.abs(np.round(8 * table()) / 8).astype(dtype)
+    X = scipy.sparse.csr_array(X) if name == "idf" else X
+    rows = fit(X, name).transform(X)
+    for factor in (np.ldexp(dtype(1), power), np.ldexp(dtype(1), -power)):
+        scaled = fit(X * factor, name).transform(X * factor)
+        assert abs(scaled - rows).max() == 0
+
+
+def test_columns_are_scaled_each_by_its_own_power_of_two():
+    X = table()
+    far_apart = X * np.ldexp(1.0, [-900, 900, 0, -300, 300, 50])
+    for name in ("standard", "unit_standard"):
+        np.testing.assert_array_equal(fit(far_apart, name).transform(far_apart), fit(X, name).transform(X))
+    assert is_table(far_apart, CONFIG)

@@ -145,3 +145,28 @@ def test_an_unreadable_image_is_named_or_skipped(photos, tmp_path):
     assert encoder.thumbnails[0].startswith("data:image/jpeg;base64,")
     with pytest.raises(ValueError, match="at least one image must be readable, got 1 that are not"):
         ImageEncoder(skip_bad=True).fit([broken])
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e160, 1e299])
+def test_columns_of_a_table_may_have_any_scale(factor):
+    usual = TableEncoder().fit(TABLE)
+    assert_allclose(TableEncoder().fit(TABLE.with_columns(age=polars.col("age") * factor)), usual, rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [1e60, float("inf")])
+def test_new_numbers_out_of_all_proportion_are_refused_by_column(value):
+    encoder = TableEncoder()
+    encoder.fit(TABLE)
+    with pytest.raises(
+        ValueError, match=r"column 'age' must hold numbers of about the size .* got .*; check its units"
+    ):
+        encoder.transform(TABLE.with_columns(age=polars.lit(value)))
+
+
+def test_a_constant_of_huge_numbers_is_zero():
+    assert_array_equal(TableEncoder().fit(polars.DataFrame({"k": [0.1 * 2.0**90] * 77}))[:, 0], 0)
+
+
+def test_numbers_beyond_all_sums_are_refused_by_column():
+    with pytest.raises(ValueError, match=r"column 'age' must hold numbers up to 1.07e\+301, got 1.7e\+308; divide it"):
+        TableEncoder().fit(TABLE.with_columns(age=polars.Series([1.0, 2.0, 3.0, -1.7e308])))

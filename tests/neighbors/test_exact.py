@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from angpn import nearest_candidates, pairwise_distances
 from angpn.neighbors import distance_blocks
+from angpn.neighbors.exact import nearest_fitted
 from problems import awkward_features
 
 ROWS = np.random.default_rng(0).normal(size=(30, 6))
@@ -161,3 +162,31 @@ def test_arrays_that_torch_would_refuse():
 
 def test_no_rows_have_no_distances():
     assert pairwise_distances(np.zeros((0, 3))).shape == (0, 0)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("factor", [2.0**-1000, 2.0**-300, 2.0**1000])
+def test_distances_have_the_same_digits_at_every_scale(factor, sparse):
+    x = np.round(8 * ROWS) / 8
+    make = scipy.sparse.csr_array if sparse else np.asarray
+    assert_close(pairwise_distances(make(x * factor), "chord"), pairwise_distances(make(x), "chord"), rtol=0, atol=0)
+    found = pairwise_distances(make(x * factor), "euclidean")
+    assert_close(found / factor, pairwise_distances(make(x), "euclidean"), rtol=0, atol=0)
+    near, scaled = (nearest_candidates(make(rows), 5, "euclidean") for rows in (x, x * factor))
+    assert_close(scaled.indices, near.indices)
+    assert_close(scaled.distances / factor, near.distances, rtol=0, atol=0)
+
+
+def test_distances_that_a_dtype_cannot_hold_are_refused():
+    for factor in (1e-200, 1e200):
+        with pytest.raises(ValueError, match="squared distances must be numbers that float64 can hold, got rows with"):
+            pairwise_distances(ROWS * factor, "sqeuclidean")
+    for factor in (1e-25, 1e25):
+        rows = (ROWS * factor).astype(np.float32)
+        with pytest.raises(ValueError, match="distances must be numbers that float32, the type of x, can hold, got"):
+            nearest_candidates(rows, 5, "sqeuclidean")
+        assert nearest_candidates(rows, 5, "euclidean").distances.isfinite().all()
+    with pytest.raises(
+        ValueError, match="squares float64 can hold, got queries with entries of about 2\\^66[0-9]; check"
+    ):
+        nearest_fitted(ROWS, ROWS * 1e200, 5, "euclidean")

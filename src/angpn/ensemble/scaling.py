@@ -12,6 +12,8 @@ from torch import Tensor
 
 from angpn.ensemble.config import EnsembleConfig
 from angpn.neighbors.exact import Metric
+from angpn.utils.inputs import LARGEST_KEPT
+from angpn.utils.powers_of_two import column_moments, exponents, largest_entries, rows_near_one, times_powers
 from angpn.utils.typing import Array
 
 ScalingName = Literal["unit", "idf", "standard", "unit_standard", "none"]
@@ -43,10 +45,11 @@ class Scaling:
         """Estimate what the scaling needs from the rows."""
         center = scale = None
         if name in ("standard", "unit_standard"):
-            center, scale = (found(axis=0, dtype=np.float64) for found in (X.mean, X.std))
-            # Rows of length 1 on average, as the other scalings have; a column that never changes stays at zero.
-            scale = np.where(scale > 1e-12 * np.abs(X).max(axis=0, initial=0), scale, 1) * np.sqrt(X.shape[1])
-            center, scale = center.astype(X.dtype), scale.astype(X.dtype)
+            center, std = column_moments(X)
+            largest = largest_entries(X, axis=0).astype(np.float64)
+            # A column that never changes stays at zero, whatever rounding made of its mean.
+            std = np.where(std > 1e-12 * largest, std, np.ldexp(1.0, exponents(largest)))
+            scale = std * np.sqrt(X.shape[1])  # rows of length 1 on average, as the other scalings have
         if name == "idf":
             documents = np.bincount(X.indices, minlength=X.shape[1])
             scale = (1 / (1 + np.log((1 + X.shape[0]) / (1 + documents)))).astype(X.dtype)
@@ -59,13 +62,31 @@ class Scaling:
         basis = randomized_svd(rows, rank, n_iter=2, random_state=seed)[2].T
         return cls(name, metric, center, scale, np.ascontiguousarray(basis))
 
-    def transform(self, X: Any) -> Any:
-        """Return the scaled rows, between which distances are measured."""
-        if self.center is not None:
-            X = X - self.center
-        if self.scale is not None:
-            X = X @ scipy.sparse.diags_array(1 / self.scale) if scipy.sparse.issparse(X) else X / self.scale
-        return normalize(X) if self.name in ("unit", "idf", "unit_standard") else X
+    def transform(self, X: Any, dtype: Any = None) -> Any:
+        """Return the scaled rows, between which distances are measured; in this dtype, or in that of X.
+
+        Rows, or columns, are divided by a power of two first, so that what is squared and summed is near 1.
+        """
+        if self.name in ("unit", "idf"):
+            X = rows_near_one(X)
+        X = X if dtype is None else X.astype(dtype, copy=False)
+        if self.center is not None and self.scale is not None:
+            shifts = -exponents(self.scale)
+            X = times_powers(X, shifts)
+            X -= times_powers(self.center, shifts).astype(X.dtype)
+            X /= times_powers(self.scale, shifts).astype(X.dtype)
+        elif self.scale is not None:
+            X = X @ scipy.sparse.diags_array(1 / self.scale)
+        return normalize(X, copy=False) if self.name in ("unit", "idf", "unit_standard") else X
+
+    def far_columns(self, X: Any, dtype: Any) -> Array:  # (d,) bool
+        """Tell in which columns new rows are so far from the fitted ones that float32 could not square it."""
+        if self.name in ("unit", "idf"):
+            return np.zeros(X.shape[1], dtype=bool)
+        largest = largest_entries(X, axis=0).astype(np.float64)
+        if self.center is None or self.scale is None:
+            return largest > LARGEST_KEPT
+        return ((largest - np.abs(self.center)) / LARGEST_KEPT > self.scale) | (largest > np.finfo(dtype).max)
 
     def features(self, rows: Any) -> Tensor:  # (n, p) float32
         """Return scaled rows as they are propagated: dense, and reduced to their main directions where too wide."""
@@ -81,9 +102,9 @@ def is_table(X: Any, config: EnsembleConfig) -> bool:
     """Tell whether columns are of unlike scale, as measurements are and words are not."""
     if scipy.sparse.issparse(X):
         return False
-    scale = X.std(axis=0)
+    scale = column_moments(X)[1]
     scale = scale[scale > 0]
-    return bool(len(scale)) and bool(scale.max() > config.table_scale_ratio * np.median(scale))
+    return bool(len(scale)) and bool(scale.max() / config.table_scale_ratio > np.median(scale))
 
 
 def _sample(n: int, most: int, seed: int) -> Any:

@@ -161,6 +161,10 @@ class ANGPNClassifier(BaseANGPNClassifier):
     def _config(self) -> EnsembleConfig:
         return EnsembleConfig() if self.config is None else self.config
 
+    @property
+    def _units_kept_by(self) -> str | None:
+        return "scaling='none'" if self.scaling == "none" else None
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice(self.metric, "metric", ("auto", *get_args(Metric)), "or pass distances to fit")

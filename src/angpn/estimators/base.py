@@ -24,7 +24,15 @@ from angpn.estimators.uncertainty import most_uncertain
 from angpn.neighbors.distributed import join_process_group
 from angpn.utils.callbacks import CallbackSupportMixin, with_callbacks
 from angpn.utils.checks import as_sparse_rows, check_same_rows
-from angpn.utils.inputs import as_array, as_distances, as_weights, check_not_negative, few_enough_neighbors
+from angpn.utils.inputs import (
+    as_array,
+    as_distances,
+    as_weights,
+    check_not_far,
+    check_not_negative,
+    check_sizes,
+    few_enough_neighbors,
+)
 from angpn.utils.labels import UNLABELLED, check_enough_classes, encode_labels
 from angpn.utils.typing import Array
 
@@ -54,6 +62,11 @@ class BaseANGPNClassifier(
     @abstractmethod
     def _set_fitted(self, fitted: Any) -> None:
         """Set the attributes that this estimator alone has."""
+
+    @property
+    @abstractmethod
+    def _units_kept_by(self) -> str | None:
+        """The parameter that leaves X in its own units, or None where rows or columns are scaled."""
 
     def _check_parameters(self) -> None:
         check_graph_options(n_neighbors=1, beta=self.beta, gamma=self.gamma, rule=self.rule)
@@ -119,6 +132,7 @@ class BaseANGPNClassifier(
         labels = encode_labels(y)
         self._check_parameters()
         X = self._checked_features(X, reset=True)
+        check_sizes(X, self._units_kept_by, self._column_name)
         distances = self._checked_fit_distances(X, distances)
         check_same_rows(len(labels.codes), X.shape[0], "y", "X")
         check_enough_classes(labels)
@@ -159,6 +173,10 @@ class BaseANGPNClassifier(
             dtype=[np.float64, np.float32],
             ensure_min_samples=3 if reset else 1,
         )
+
+    def _column_name(self, place: int) -> str:
+        names = getattr(self, "feature_names_in_", None)
+        return str(place) if names is None else repr(str(names[place]))
 
     def _checked_fit_distances(self, X: Any, distances: Any) -> Any:
         if self.metric != "precomputed":
@@ -270,7 +288,9 @@ class BaseANGPNClassifier(
             )
         if scipy.sparse.issparse(fitted.rows):
             X = scipy.sparse.csr_array(X)
-        rows = fitted.scale(X.astype(fitted.rows.dtype, copy=False))
+        check_sizes(X, None, self._column_name)
+        check_not_far(fitted.far_columns(X), self._column_name)
+        rows = fitted.scale(X)
         if (fitted.metric == "precomputed") != (distances is not None):
             raise ValueError(
                 "distances from each row to each fitted row must be passed exactly where fit was given distances, got "

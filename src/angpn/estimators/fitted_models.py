@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
@@ -19,7 +20,8 @@ from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.coverage import Coverage
 from angpn.network.inductive import InductiveNetwork
 from angpn.network.model import ANGPN
-from angpn.utils.inputs import on_device, prepared_rows
+from angpn.utils.inputs import LARGEST_KEPT, on_device, prepared_rows
+from angpn.utils.powers_of_two import largest_entries
 from angpn.utils.typing import Array
 
 
@@ -48,6 +50,9 @@ class Fitted(Protocol):
 
     def scale(self, X: Any) -> Any:
         """Return new rows as the model sees them."""
+
+    def far_columns(self, X: Any) -> Array:  # (d,) bool
+        """Tell in which columns new rows are out of all proportion to the fitted ones."""
 
     def embedding(self) -> Array:  # (n, width)
         """Return the embedding of the fitted rows."""
@@ -93,7 +98,12 @@ class FittedNetwork(_FittedModel):
 
     def scale(self, X: Any) -> Any:
         """Return new rows as the network sees them."""
-        return prepared_rows(X, self.unit_rows)
+        return prepared_rows(X, self.unit_rows, self.rows.dtype)
+
+    def far_columns(self, X: Any) -> Array:  # (d,) bool
+        """Tell in which columns new rows are out of all proportion to the fitted ones."""
+        largest = largest_entries(X, axis=0)
+        return np.zeros(len(largest), dtype=bool) if self.unit_rows else largest > LARGEST_KEPT
 
     def distributions(self) -> Array:  # (n, c)
         """Return the probability of each class for the fitted rows."""
@@ -152,7 +162,11 @@ class FittedEnsemble(_FittedModel):
 
     def scale(self, X: Any) -> Any:
         """Return new rows scaled."""
-        return self.ensemble.scaling.transform(prepared_rows(X, False))
+        return self.ensemble.scaling.transform(prepared_rows(X, False), self.rows.dtype)
+
+    def far_columns(self, X: Any) -> Array:  # (d,) bool
+        """Tell in which columns new rows are out of all proportion to the fitted ones."""
+        return self.ensemble.scaling.far_columns(X, self.rows.dtype)
 
     def embedding(self) -> Array:  # (n, width)
         """Return the propagated features of the fitted rows."""

@@ -28,6 +28,7 @@ from angpn.utils.inputs import check_not_negative
 from angpn.utils.progress import count_bar
 
 CANDIDATES_PER_NEIGHBOR = 4
+SMALLEST_GIVEN, LARGEST_GIVEN = 2.0**-100, 2.0**100  # distances that a user passes
 
 
 class Neighbors(NamedTuple):
@@ -54,12 +55,15 @@ def _find(rows: Any, metric: Metric, task: Task, seed: int) -> Found:
     n, distances, model = rows.shape[0], task.distances, task.model
     if distances is not None:
         check_same_rows(distances.shape[0], task.X.shape[0], "distances", "X")
-    if scipy.sparse.issparse(distances):
-        return Found(neighbors_from_graph(distances, task.n_neighbors, model.n_candidates, random_state=seed), 1.0)
     count = min(n_candidates(task), n - 1)
     if distances is not None:
-        check_not_negative(distances)
-        return Found(nearest_candidates(distances, count, "precomputed", random_state=seed), 1.0)
+        if scipy.sparse.issparse(distances):
+            given = neighbors_from_graph(distances, task.n_neighbors, model.n_candidates, random_state=seed)
+        else:
+            check_not_negative(distances)
+            given = nearest_candidates(distances, count, "precomputed", random_state=seed)
+        _check_given(given.distances)
+        return Found(given, 1.0)
     with count_bar("neighbours", n, enabled=bool(model.verbose) and task.is_main_process) as advance:
         if n <= EXACT_ROWS or model.recall == 1 or not has_index(n):
             return Found(nearest_candidates(rows, count, metric, random_state=seed, on_rows=advance), 1.0)
@@ -109,5 +113,22 @@ def nearest_fitted_rows(
             fitted.indexes.clear()
             fitted.indexes[recall, seed] = FittedSearch(fitted.rows, count, metric, recall=recall, random_state=seed)
         return fitted.indexes[recall, seed](rows)
-    given = rows if distances is None else distances
-    return nearest_fitted(fitted.rows, given, count, metric, random_state=seed)
+    if distances is None:
+        return nearest_fitted(fitted.rows, rows, count, metric, random_state=seed)
+    found = nearest_fitted(fitted.rows, distances, count, metric, random_state=seed)
+    _check_given(found[1], smallest=0.0)
+    return found
+
+
+def _check_given(distances: Tensor, smallest: float = SMALLEST_GIVEN) -> None:
+    """Refuse distances to candidates that float32, in which graphs are learnt, does not hold with room to spare.
+
+    They are not rescaled: beta and gamma are in their units.
+    """
+    finite = distances[torch.isfinite(distances)]
+    top = float(finite.max()) if len(finite) else 0.0
+    if top > 0 and not smallest <= top <= LARGEST_GIVEN:
+        raise ValueError(
+            f"the largest distance of a row to its candidates must lie between {SMALLEST_GIVEN:.3g} and "
+            f"{LARGEST_GIVEN:.3g}, got {top:.3g}; divide all distances by a constant"
+        )

@@ -186,6 +186,10 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         """
         return cls(**{**_PAPER, **overrides})
 
+    @property
+    def _units_kept_by(self) -> str | None:
+        return None if self.normalize else "normalize=False"
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice(self.metric, "metric", get_args(Metric), "or pass distances to fit")

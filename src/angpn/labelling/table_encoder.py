@@ -7,6 +7,8 @@ import numpy as np
 import polars
 
 from angpn.utils.checks import warn
+from angpn.utils.inputs import LARGEST
+from angpn.utils.powers_of_two import column_moments
 from angpn.utils.typing import Array
 
 State = tuple[dict[str, Any], dict[str, Array]]  # of a fitted encoder: a JSON header, and arrays
@@ -83,11 +85,17 @@ class TableEncoder:
             present = values[np.isfinite(values)]
             if np.isinf(values).any():
                 raise ValueError(f"column {name!r} must hold finite numbers, got an infinite one; correct it")
+            largest = np.abs(present).max(initial=0)
+            if largest > LARGEST:
+                raise ValueError(
+                    f"column {name!r} must hold numbers up to {LARGEST:.3g}, got {largest:.3g}; divide it by a constant"
+                )
             median = float(np.median(present)) if len(present) else 0.0
             filled = np.where(np.isnan(values), median, values)
-            constant = np.ptp(filled) == 0  # its std may be a rounding error, and not 0
-            std = 0.0 if constant else float(filled.std())
-            return {"name": name, "mean": float(filled.mean()), "std": std, "median": median}
+            if np.ptp(filled) == 0:  # exactly, since of its mean and std rounding may leave something
+                return {"name": name, "mean": float(filled[0]), "std": 0.0, "median": median}
+            mean, std = (float(found[0]) for found in column_moments(filled[:, None]))
+            return {"name": name, "mean": mean, "std": std, "median": median}
         if name not in self.categorical:
             self._check_is_category(column)
         texts = _texts(column)
@@ -129,7 +137,14 @@ class TableEncoder:
             return (np.array(values, dtype=object)[:, None] == np.array(known, dtype=object)).astype(np.float32)
         numbers = column.to_numpy()
         filled = np.where(np.isnan(numbers), fitted["median"], numbers)
-        return ((filled - fitted["mean"]) / (fitted["std"] or 1.0)).astype(np.float32)[:, None]
+        with np.errstate(over="ignore"):
+            encoded = ((filled - fitted["mean"]) / (fitted["std"] or 1.0)).astype(np.float32)[:, None]
+        if not np.isfinite(encoded).all():
+            raise ValueError(
+                f"column {fitted['name']!r} must hold numbers of about the size that they had in the fit, got "
+                f"{numbers[~np.isfinite(encoded[:, 0])][0]:.3g}; check its units"
+            )
+        return encoded
 
 
 def _has_markers(column: polars.Series) -> bool:

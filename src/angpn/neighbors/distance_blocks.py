@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from angpn.utils.checks import as_float_tensor, as_sparse_rows, as_tensor, check_choice, check_distances, check_finite
+from angpn.utils.powers_of_two import exponents, largest_entries, rows_near_one, times_powers
 
 Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
 
@@ -15,6 +16,7 @@ Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
 # holes in the heap, and a process may grow to twice what it needs.
 BLOCK_BYTES = 3 * 2**24
 _ROUNDING = 1e-14
+_SAFE_EXPONENT = 400  # float64 holds the squares, and sums of squares, of 2^-400 to 2^400
 
 
 class DistanceBlocks:
@@ -34,6 +36,14 @@ class DistanceBlocks:
             self.queries = self.x
             return
         _check_finite_rows(self.x)
+        # What is squared is near 1, by powers of two: these are exact, and distances get theirs back.
+        self.shift = 0 if metric == "chord" else _shift(self.x)
+        if metric == "sqeuclidean" and self.shift:
+            raise ValueError(
+                "squared distances must be numbers that float64 can hold, got rows with entries of about "
+                f"2^{self.shift}; divide x by a constant, or use metric='euclidean'"
+            )
+        self.x = _near_one(self.x, metric, self.shift)
         # Distances do not depend on a common offset, but the squares they are computed from lose digits to it.
         offset = 0.0 if metric == "chord" or not isinstance(self.x, Tensor) else self.x.mean(dim=0)
         self.x, self.squares = _prepared(self.x, metric, offset)
@@ -41,6 +51,12 @@ class DistanceBlocks:
         if queries is not None:
             self.queries = _as_float64(queries)[0]
             _check_finite_rows(self.queries)
+            if metric != "chord" and _exponent(self.queries) - self.shift > _SAFE_EXPONENT:
+                raise ValueError(
+                    "distances must be numbers whose squares float64 can hold, got queries with entries of about "
+                    f"2^{_exponent(self.queries)}; check their units, or use metric='chord'"
+                )
+            self.queries = _near_one(self.queries, metric, self.shift)
             self.queries, self.query_squares = _prepared(self.queries, metric, offset)
 
     def blocks(self) -> list[tuple[int, int]]:
@@ -62,7 +78,46 @@ class DistanceBlocks:
             scale = self.query_squares[rows, None] + self.squares
             squared = torch.add(scale, gram, alpha=-2, out=gram)
             squared.masked_fill_(squared <= scale.mul_(_ROUNDING), 0)
-        return squared if self.metric == "sqeuclidean" else squared.sqrt_()
+        if self.metric == "sqeuclidean":
+            return squared
+        distances = squared.sqrt_()
+        return distances.mul_(2.0**self.shift) if self.shift else distances
+
+
+def in_dtype(distances: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return distances in the dtype of the rows, if it can hold them."""
+    top, limits = float(distances.max()) if distances.numel() else 0.0, torch.finfo(dtype)
+    if limits.max < top < torch.inf or 0 < top < limits.tiny:
+        raise ValueError(
+            f"distances must be numbers that {limits.dtype}, the type of x, can hold, got {top:.3g}; divide x by a "
+            "constant, or pass float64"
+        )
+    return distances.to(dtype)
+
+
+def _shift(x: Any) -> int:
+    """Return the exponent of the largest entry where its square might overflow or vanish, else 0."""
+    exponent = _exponent(x)
+    return exponent if abs(exponent) > _SAFE_EXPONENT else 0
+
+
+def _exponent(x: Any) -> int:
+    return int(exponents(largest_entries(_array(x), axis=None)))
+
+
+def _near_one(x: Any, metric: Metric, shift: int) -> Any:
+    """Return rows whose squares float64 can hold: each near 1 for the chord, else all divided by one power of two."""
+    array = _array(x)
+    if metric == "chord":
+        safe = np.abs(exponents(largest_entries(array, axis=1))).max(initial=0) <= _SAFE_EXPONENT
+        scaled = array if safe else rows_near_one(array)
+    else:
+        scaled = times_powers(array, np.array(-shift)) if shift else array
+    return torch.from_numpy(scaled) if isinstance(x, Tensor) else scaled
+
+
+def _array(x: Any) -> Any:
+    return x.numpy() if isinstance(x, Tensor) else x
 
 
 def _prepared(x: Any, metric: Metric, offset: Any) -> tuple[Any, Tensor]:
@@ -82,8 +137,8 @@ def _prepared(x: Any, metric: Metric, offset: Any) -> tuple[Any, Tensor]:
 
 
 def _check_finite_rows(x: Any) -> None:
-    # A sparse row's sum is finite if its entries are, and tells which row it is.
-    check_finite(x if isinstance(x, Tensor) else torch.from_numpy(x.sum(axis=1)[:, None]), "x")
+    # A sparse row's largest entry is finite if all are, and tells which row it is.
+    check_finite(x if isinstance(x, Tensor) else torch.from_numpy(largest_entries(x, axis=1)[:, None]), "x")
 
 
 def _as_float64(x: Any) -> tuple[Any, torch.dtype]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from angpn.neighbors.distance_blocks import BLOCK_BYTES as BLOCK_BYTES
-from angpn.neighbors.distance_blocks import DistanceBlocks
+from angpn.neighbors.distance_blocks import DistanceBlocks, in_dtype
 from angpn.neighbors.distance_blocks import Metric as Metric
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.checks import as_float_tensor
@@ -33,7 +33,8 @@ def pairwise_distances(
         D, with a zero diagonal.
 
     Raises:
-        ValueError: if ``x`` has NaN or infinite entries, or precomputed distances are not a square matrix.
+        ValueError: if ``x`` has NaN or infinite entries, its dtype cannot hold the distances, or precomputed distances
+            are not a square matrix.
 
     >>> pairwise_distances(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), "euclidean")
     tensor([[0., 5.],
@@ -43,7 +44,7 @@ def pairwise_distances(
     if rows.n == 0:
         return torch.zeros(0, 0, dtype=rows.dtype)
     blocks = [rows.distances(slice(start, stop)) for start, stop in rows.blocks()]
-    return torch.cat(blocks).fill_diagonal_(0).to(rows.dtype)
+    return in_dtype(torch.cat(blocks).fill_diagonal_(0), rows.dtype)
 
 
 def nearest_candidates(
@@ -71,7 +72,8 @@ def nearest_candidates(
         The candidates and their distances, nearest first.
 
     Raises:
-        ValueError: if there are not so many other rows at finite distance, or ``x`` has NaN or infinite entries.
+        ValueError: if there are not so many other rows at finite distance, ``x`` has NaN or infinite entries, or its
+            dtype cannot hold the distances.
     """
     rows = DistanceBlocks(x, metric)
     if rows.n < 2:
@@ -94,7 +96,7 @@ def nearest_candidates(
             f"n_candidates={n_candidates} needs that many finite distances in every row, got fewer in row "
             f"{int(torch.isinf(distances).any(dim=1).nonzero()[0, 0])}; lower n_candidates"
         )
-    return Neighborhood(indices, distances.to(rows.dtype))
+    return Neighborhood(indices, in_dtype(distances, rows.dtype))
 
 
 def neighbors_from_graph(
@@ -166,7 +168,7 @@ def nearest_fitted(
     shuffles = _shuffles(x.shape[0], random_state) if each_anew else lambda count: order.expand(count, -1)
     found = [_nearest(block, n_candidates, shuffles) for block in blocks]
     indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return indices, distances.to(dtype)
+    return indices, in_dtype(distances, dtype)
 
 
 def distances_from(
@@ -176,9 +178,9 @@ def distances_from(
 ) -> Tensor:  # (r, n), infinite from a row to itself
     """Compute the distances of some rows to every row."""
     rows = DistanceBlocks(x, metric)
-    distances = rows.distances(chosen)
+    distances = in_dtype(rows.distances(chosen), rows.dtype)
     distances[torch.arange(len(chosen)), torch.from_numpy(chosen)] = torch.inf
-    return distances.to(rows.dtype)
+    return distances
 
 
 def _shuffles(n: int, seed: int) -> Callable[[int], Tensor]:

@@ -1,29 +1,38 @@
 """What users pass to the estimators, as models take it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 import torch
-from sklearn.preprocessing import normalize
 from torch import Tensor
 
 from angpn.utils.checks import as_sparse_rows, check_same_rows, warn
 from angpn.utils.labels import UNLABELLED
+from angpn.utils.powers_of_two import column_moments, largest_entries, unit_rows
 from angpn.utils.typing import Array
 
+LARGEST = 2.0**1000  # number in float64: sums over rows and columns, and standard deviations, do not overflow
+# Of numbers whose units are kept: float32 holds their squares, and sums of these.
+LARGEST_KEPT, SMALLEST_KEPT = 2.0**50, 2.0**-50
 
-def prepared_rows(X: Any, unit_rows: bool) -> Any:
-    """The rows as the network sees them: a contiguous array or a CSR array, our own copy.
+
+def prepared_rows(X: Any, at_unit_length: bool, dtype: Any = None) -> Any:
+    """The rows as the network sees them: a contiguous array or a CSR array, our own copy, of this dtype or that of X.
 
     Rows that are mapped from a file and cannot be written to are not copied, unless they are scaled.
     """
     if scipy.sparse.issparse(X):
         X = scipy.sparse.csr_array(X, copy=True)
         X.sum_duplicates()
-    elif unit_rows or not _is_mapped(X):
+    elif at_unit_length:
+        X = np.ascontiguousarray(X)  # copied below
+    elif not _is_mapped(X):
         X = np.array(X, order="C")
-    return normalize(X, copy=False) if unit_rows else X
+    if at_unit_length:
+        return unit_rows(X, dtype)
+    return X if dtype is None else X.astype(dtype, copy=False)
 
 
 def _is_mapped(X: Array) -> bool:
@@ -107,13 +116,45 @@ def check_scales(X: Any) -> None:
     """Warn where a few columns alone would decide who is near whom."""
     if scipy.sparse.issparse(X):
         return
-    spread = X.std(axis=0)
+    spread = column_moments(X)[1]
     spread = spread[spread > 0]
-    if len(spread) and spread.max() > 100 * np.median(spread):
+    if len(spread) and spread.max() / 100 > np.median(spread):
         warn(
             f"columns of X should be of like scale, got standard deviations up to {spread.max():.3g} with a median of "
             f"{np.median(spread):.3g}; standardise them (sklearn.preprocessing.StandardScaler)"
         )
+
+
+def check_sizes(X: Any, units_kept_by: str | None, column_name: Callable[[int], str]) -> None:
+    """Refuse numbers whose sums float64 could not hold, or whose squares float32 could not where units are kept."""
+    top = float(largest_entries(X, axis=None))
+    if top > LARGEST:
+        raise ValueError(
+            f"X must hold numbers up to {LARGEST:.3g}, since float64 has to hold sums of them, got {top:.3g} in column "
+            f"{_names(largest_entries(X, axis=0) > LARGEST, column_name)}; divide it by a constant"
+        )
+    if units_kept_by is not None and top > 0 and not SMALLEST_KEPT <= top <= LARGEST_KEPT:
+        beyond = largest_entries(X, axis=0) >= min(top, LARGEST_KEPT)
+        raise ValueError(
+            f"the largest number of X must lie between {SMALLEST_KEPT:.3g} and {LARGEST_KEPT:.3g} with "
+            f"{units_kept_by}, since float32 has to hold squares, got {top:.3g} in column "
+            f"{_names(beyond, column_name)}; divide X by a constant, or let it be scaled"
+        )
+
+
+def check_not_far(far: Array, column_name: Callable[[int], str]) -> None:
+    """Refuse new rows in which some columns are out of all proportion to those of the fitted rows."""
+    if far.any():
+        raise ValueError(
+            f"X must hold numbers of about the size that they had in fit, got some beyond {LARGEST_KEPT:.3g} times "
+            f"that in column {_names(far, column_name)}; check its units"
+        )
+
+
+def _names(chosen: Array, column_name: Callable[[int], str]) -> str:
+    """Return the names of up to three columns."""
+    places = np.flatnonzero(chosen)
+    return ", ".join(column_name(int(place)) for place in places[:3]) + (", ..." if len(places) > 3 else "")
 
 
 def few_enough_neighbors(n_neighbors: int, n_rows: int) -> int:

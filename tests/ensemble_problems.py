@@ -90,13 +90,14 @@ def moved(rows, size, seed=1):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def inductive(found, rows, **options):
+def inductive(found, rows):
     """A trained ensemble that predicts new rows."""
     features = found.ensemble.scaling.features(rows)
-    return InductiveEnsemble(found.ensemble, features, found.neighborhood, **options)
+    return InductiveEnsemble(found.ensemble, features, found.neighborhood)
 
 
 def answers(found, rows, new):
     """Embedding and probabilities of new rows."""
     indices, distances = nearest_fitted(rows, new, found.neighborhood.n_candidates, "chord")
-    return inductive(found, rows).predict_new(found.ensemble.scaling.features(new), indices, distances)
+    fitted, features = inductive(found, rows), found.ensemble.scaling.features(new)
+    return fitted.embed_new(features, indices, distances), fitted.predict_new(features, indices, distances)

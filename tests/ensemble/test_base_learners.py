@@ -202,13 +202,10 @@ def test_a_further_kind_is_self_trained_selected_again_saved_and_predicts_new_ro
         rows.neighborhood.indices[:4],
         rows.neighborhood.distances[:4],
     )
-    answers = [
-        InductiveEnsemble(each, rows.features, rows.neighborhood).predict_new(new, candidates.long(), distances)
-        for each in (ensemble, loaded)
-    ]
-    for one, other in zip(*answers, strict=True):
-        assert_close(one, other)
-    assert_allclose(answers[0][1].sum(dim=1), 1, rtol=1e-5)
+    one, other = (InductiveEnsemble(each, rows.features, rows.neighborhood) for each in (ensemble, loaded))
+    assert_close(*(each.predict_new(new, candidates.long(), distances) for each in (one, other)))
+    assert_close(*(each.embed_new(new, candidates.long(), distances) for each in (one, other)))
+    assert_allclose(one.predict_new(new, candidates.long(), distances).sum(dim=1), 1, rtol=1e-5)
 
 
 def test_an_ensemble_predicts_the_mean_probability_however_small():

@@ -22,7 +22,7 @@ def fitted_ensemble(**options):
 
 def answers(fitted, rows):
     nearest = nearest_fitted(fitted.rows, rows, fitted.neighborhood.n_candidates, fitted.metric)
-    return fitted.predict_new(rows, *nearest)
+    return fitted.embed_new(rows, *nearest), fitted.predict_new(rows, *nearest)
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +63,8 @@ def test_an_empty_row_is_recognised_where_one_was_fitted(fitted):
     with_empty = dataclasses.replace(fitted, rows=rows, distributions=np.eye(3)[TRUTH])
     empty = np.zeros((1, 4))
     indices, near = torch.arange(1, 90)[None], torch.ones(1, 89, dtype=torch.float64)
-    assert_array_equal(with_empty.predict_new(empty, indices, near)[1], np.eye(3)[TRUTH[5:6]])
-    assert not np.isin(fitted.predict_new(empty, indices, near)[1], (0, 1)).all()
+    assert_array_equal(with_empty.predict_new(empty, indices, near), np.eye(3)[TRUTH[5:6]])
+    assert not np.isin(fitted.predict_new(empty, indices, near), (0, 1)).all()
 
 
 def test_predictions_have_the_type_of_the_rows(fitted):

@@ -9,12 +9,14 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from angpn import ANGPNClassifier, ANGPNNetworkClassifier, nearest_candidates, pairwise_distances
+from angpn.ensemble.config import EnsembleConfig
 from angpn.estimators import neighbor_search
 from angpn.neighbors import approximate
 from angpn.neighbors.approximate import FittedSearch, approximate_candidates
 from angpn.neighbors.distributed_search import DistributedSearch
-from angpn.neighbors.inverted_index import IndexConfig, InvertedIndex
+from angpn.neighbors.inverted_index import IndexConfig, InvertedIndex, check_index_state
 from angpn.neighbors.metric_rows import MetricRows
+from angpn.utils.container import read_contents, write_contents
 
 pytest.importorskip("faiss")
 N, M = 1500, 12
@@ -42,7 +44,7 @@ def overlap(found, true):
 @pytest.mark.parametrize("make", [clusters, documents])
 def test_the_recall_asked_for_is_met_and_the_one_reported_is_true(make, metric):
     x = make()
-    neighborhood, recall = approximate_candidates(x, M, metric, recall=0.9)
+    neighborhood, recall, _ = approximate_candidates(x, M, metric, recall=0.9)
     farthest = nearest_candidates(x, M, metric).distances[:, -1:]  # by distance: counts of words often tie
     assert recall >= 0.88
     assert (neighborhood.distances <= farthest + 1e-5).double().mean() == pytest.approx(recall, abs=0.03)
@@ -52,14 +54,14 @@ def test_the_recall_asked_for_is_met_and_the_one_reported_is_true(make, metric):
 @pytest.mark.parametrize("make", [clusters, documents])
 def test_distances_are_those_of_the_rows_found(make, metric):
     x = make(300)
-    neighborhood, _ = approximate_candidates(x, M, metric)
+    neighborhood, *_ = approximate_candidates(x, M, metric)
     expected = pairwise_distances(x, metric).gather(1, neighborhood.indices.long())
     assert_allclose(neighborhood.distances, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_asked_for_everything_it_finds_everything():
     x = clusters(dtype=np.float64)
-    neighborhood, recall = approximate_candidates(x, M, "euclidean", recall=1.0)
+    neighborhood, recall, _ = approximate_candidates(x, M, "euclidean", recall=1.0)
     assert recall == 1
     assert_array_equal(neighborhood.indices, nearest_candidates(x, M, "euclidean").indices)
     assert neighborhood.distances.dtype == torch.float64
@@ -90,7 +92,7 @@ def test_the_same_seed_finds_the_same():
 @pytest.mark.parametrize("metric", METRICS)
 def test_equal_rows_are_at_distance_zero_and_none_is_its_own_candidate(metric):
     x = np.repeat(clusters(40), 20, axis=0)  # more equal rows than candidates
-    neighborhood, recall = approximate_candidates(x, M, metric)
+    neighborhood, recall, _ = approximate_candidates(x, M, metric)
     assert not neighborhood.distances.any()
     assert recall == 1
     assert_array_equal(neighborhood.indices // 20, np.broadcast_to(np.arange(800)[:, None] // 20, (800, M)))
@@ -99,7 +101,7 @@ def test_equal_rows_are_at_distance_zero_and_none_is_its_own_candidate(metric):
 def test_of_equal_rows_chance_decides_not_their_order():
     """In files sorted by class the order of the rows would give the labels away."""
     x = np.zeros((2000, 4), np.float32) + 1
-    neighborhood, _ = approximate_candidates(x, M, "euclidean")
+    neighborhood, *_ = approximate_candidates(x, M, "euclidean")
     assert 700 < neighborhood.indices.double().mean() < 1300
 
 
@@ -107,14 +109,14 @@ def test_of_equal_rows_chance_decides_not_their_order():
 def test_an_empty_row_has_cosine_zero_with_all(kind):
     x = clusters(400, dtype=np.float64)
     x[7] = 0
-    neighborhood, _ = approximate_candidates(kind(x), M, "chord")
+    neighborhood, *_ = approximate_candidates(kind(x), M, "chord")
     assert_allclose(neighborhood.distances[7], 2**0.5)
     assert not (neighborhood.indices == 7).any()
 
 
 def test_rows_in_groups_of_few_still_get_all_their_candidates():
     x = np.concatenate([clusters(2000), 100 + 50 * np.eye(16, dtype=np.float32)[:5]])  # five that are far from all
-    neighborhood, _ = approximate_candidates(x, 40, "euclidean", recall=0.3)
+    neighborhood, *_ = approximate_candidates(x, 40, "euclidean", recall=0.3)
     true = nearest_candidates(x, 40, "euclidean")
     assert overlap(neighborhood.indices[-5:], true.indices[-5:]) > 0.2
     assert neighborhood.indices.shape == (2005, 40)
@@ -129,6 +131,49 @@ def test_new_rows_find_the_fitted_ones():
     indices, distances = FittedSearch(x, M)(x[10:20])
     assert_array_equal(indices[:, 0], np.arange(10, 20))
     assert not distances[:, 0].any()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("make", [clusters, documents])
+def test_a_restored_index_finds_the_same_without_learning_anything(monkeypatch, make, metric):
+    x, new = make(), make(50, seed=1)
+    learnt = FittedSearch(x, M, metric)
+    monkeypatch.setattr(InvertedIndex, "learn", None)
+    restored = FittedSearch(x, M, metric, state=learnt.state)
+    for found, expected in zip(restored(new), learnt(new), strict=True):
+        assert_array_equal(found, expected)
+    for found, expected in zip(restored.state, learnt.state, strict=True):
+        assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("make", [clusters, documents])
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("centres", lambda state: state.centres[:, 1:], "centres of"),
+        ("centres", lambda state: state.centres * np.nan, "finite centres"),
+        ("n_probed", lambda state: 0, "probe 1 to 37 groups, got 0"),
+        ("n_probed", lambda state: 38, "probe 1 to 37 groups, got 38"),
+        ("sizes", lambda state: state.sizes[1:], "37 groups of 1500 rows"),
+        ("sizes", lambda state: state.sizes + np.eye(1, 37, dtype=np.int64)[0], "37 groups of 1500 rows"),
+        ("sizes", lambda state: np.r_[-1, state.sizes[1:-1], state.sizes[[0, -1]].sum() + 1], "groups of 1500 rows"),
+        ("rows", lambda state: np.zeros_like(state.rows), "each row once"),
+        ("rows", lambda state: state.rows + 1, "each row once"),
+    ],
+)
+def test_a_state_that_is_not_of_these_rows_gets_an_error(make, part, change, message):
+    x = make()
+    state = FittedSearch(x, M).state
+    check_index_state(state, x)
+    with pytest.raises(ValueError, match=message):
+        check_index_state(state._replace(**{part: change(state)}), x)
+
+
+def test_an_index_of_sparse_rows_has_a_basis():
+    state = FittedSearch(documents(), M).state
+    for basis in (None, state.basis[1:], state.basis[0]):
+        with pytest.raises(ValueError, match="must have a basis of 600 rows"):
+            check_index_state(state._replace(basis=basis), documents())
 
 
 def test_a_recall_that_cannot_be_had_is_told():
@@ -148,7 +193,7 @@ def test_rows_mapped_from_a_file_are_not_copied_whole(tmp_path, monkeypatch):
 
     monkeypatch.setattr(MetricRows, "scaled", watched)
     config = IndexConfig(block_rows=256, rows_per_centre=2, n_sampled=200)
-    neighborhood, _ = approximate_candidates(mapped, M, config=config)
+    neighborhood, *_ = approximate_candidates(mapped, M, config=config)
     approximate_candidates(mapped, M, "euclidean", config=config)
     assert max(longest) <= 2 * 155  # two rows for each of 4 sqrt(n) centres
     assert_array_equal(neighborhood.indices, approximate_candidates(clusters(), M, config=config).neighborhood.indices)
@@ -181,6 +226,51 @@ def test_an_estimator_uses_the_index_where_rows_are_many_and_keeps_it(many_rows,
     assert_array_equal(model.predict(x), model.transduction_)
     monkeypatch.setattr(neighbor_search, "FittedSearch", None)  # not to be made again
     assert_array_equal(model.predict(x), model.transduction_)
+
+
+@pytest.mark.filterwarnings("ignore:training did not settle")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        partial(ANGPNClassifier, config=EnsembleConfig(max_rows_compared=300)),
+        partial(ANGPNNetworkClassifier, hidden_layer_sizes=(8,), max_iter=5),
+    ],
+)
+def test_a_model_keeps_what_the_index_of_its_fit_learnt_also_in_its_file(many_rows, kind, monkeypatch, tmp_path):
+    x, new = clusters(400), clusters(50, seed=1)
+    model = kind(random_state=0, metric="chord").fit(x, some_labels(x))
+    assert_array_equal(
+        model._fitted.index.rows, FittedSearch(model._fitted.rows, 80, random_state=model._seed).state.rows
+    )
+    model.save(tmp_path / "fresh")
+    expected = model.predict_proba(new)
+    model.save(tmp_path / "used")
+    monkeypatch.setattr(InvertedIndex, "learn", None)
+    for path in (tmp_path / "fresh", tmp_path / "used"):
+        assert_array_equal(kind().load(path).predict_proba(new), expected)
+    with pytest.raises(TypeError):  # another recall is another number of groups, and is learnt anew
+        model.set_params(recall=0.5).predict_proba(new)
+
+
+def test_an_index_in_a_file_that_is_not_of_its_rows_is_refused(many_rows, tmp_path):
+    x = clusters(400)
+    model = ANGPNClassifier(random_state=0, metric="chord", config=EnsembleConfig(max_rows_compared=300))
+    model.fit(x, some_labels(x)).save(tmp_path / "model")
+    header, arrays, _ = read_contents(tmp_path / "model", "model")
+    assert {name for name in arrays if name.startswith("index.")} == {
+        f"index.{name}" for name in ("centres", "sizes", "rows", "n_probed", "recall")
+    }
+    for part in ("rows", "n_probed"):
+        write_contents(tmp_path / "bad", "model", header, {**arrays, f"index.{part}": arrays[f"index.{part}"] + 10**6})
+        with pytest.raises(ValueError, match=r"bad must hold a model .* got parts that do not fit together \(an index"):
+            ANGPNClassifier.load(tmp_path / "bad")
+    lacking = {name: array for name, array in arrays.items() if name != "index.centres"}
+    write_contents(tmp_path / "bad", "model", header, lacking)
+    with pytest.raises(ValueError, match=r"bad must hold a model .* got parts that do not fit together"):
+        ANGPNClassifier.load(tmp_path / "bad")
+    without = {name: array for name, array in arrays.items() if not name.startswith("index.")}
+    write_contents(tmp_path / "old", "model", header, without)  # as files were before there was an index in them
+    assert_array_equal(ANGPNClassifier.load(tmp_path / "old").predict(x[:50]), model.predict(x[:50]))
 
 
 def test_without_the_library_every_pair_is_compared_and_a_warning_says_so(many_rows, monkeypatch):

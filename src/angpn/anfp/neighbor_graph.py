@@ -91,7 +91,8 @@ def neighbor_weights(
 ) -> Tensor:  # (n, m)
     """Return the rows of :func:`neighbor_graph` on any neighbourhood: one weight for each candidate."""
     if rule == "knn":
-        return _nearest_weights(distances, n_neighbors)
+        shuffles = torch.rand(distances.shape, generator=torch.Generator().manual_seed(0)).argsort(dim=1)
+        return nearest_weights(distances, n_neighbors, shuffles.to(distances.device))
     ruled_out = torch.isinf(distances)  # kept out of the arithmetic: 0 * inf in a gradient is NaN
     cost = distances.masked_fill(ruled_out, 0)
     if affinities is not None:
@@ -104,19 +105,21 @@ def neighbor_weights(
     return (scores + eta).clamp(min=0)
 
 
-def _nearest_weights(distances: Tensor, n_neighbors: int) -> Tensor:
-    """Return A = D^-1 M of Section II-A: the row-normalised binary k-NN graph, ties broken by a fixed shuffle."""
-    generator = torch.Generator().manual_seed(0)
-    shuffle = torch.rand(distances.shape, generator=generator).argsort(dim=1).to(distances.device)
-    order = distances.gather(1, shuffle).argsort(dim=1, stable=True)[:, :n_neighbors]
-    return torch.zeros_like(distances).scatter(1, shuffle.gather(1, order), 1 / n_neighbors)
+def nearest_weights(
+    distances: Tensor,  # (n, m)
+    n_neighbors: int,
+    shuffles: Tensor,  # (n, m) an order of the candidates for each row
+) -> Tensor:  # (n, m)
+    """Return A = D^-1 M of Section II-A: the row-normalised binary k-NN graph; among equals ``shuffles`` decide."""
+    order = distances.gather(1, shuffles).argsort(dim=1, stable=True)[:, :n_neighbors]
+    return torch.zeros_like(distances).scatter(1, shuffles.gather(1, order), 1 / n_neighbors)
 
 
 def resolve_gamma(
     distances: Tensor,  # (n, m) of each row to its candidates
     n_neighbors: int,
     gamma: Gamma,
-    fitted: Tensor | None = None,  # (n', m) distances to take the mean over; these by default
+    mean: Tensor | None = None,  # () over other rows, as "auto" gives it; over these by default
     mean_over_rows: Callable[[Tensor], Tensor] = Tensor.mean,  # that of a partition
 ) -> Tensor:  # () or (n, 1)
     r"""Return the number, or one for each row, that ``gamma`` stands for on these distances.
@@ -130,8 +133,10 @@ def resolve_gamma(
     """
     if not isinstance(gamma, str):
         return torch.as_tensor(gamma, dtype=distances.dtype, device=distances.device)
+    if mean is not None and gamma == "auto":
+        return mean.to(distances)
     own = _own_gamma(distances, n_neighbors)
-    mean = mean_over_rows(own) if fitted is None else _own_gamma(fitted, n_neighbors).mean()
+    mean = mean_over_rows(own) if mean is None else mean.to(distances)
     if mean <= 0:  # every row ties, so at beta = 0 any gamma gives the same graph
         mean = torch.ones_like(mean)
     return mean if gamma == "auto" else torch.where(own > _TIED * mean, own, mean)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from angpn.anfp.algorithm import unit_rows
-from angpn.anfp.neighbor_graph import Rule, neighbor_weights
+from angpn.anfp.neighbor_graph import Rule, nearest_weights, neighbor_weights
 
 
 def new_row_weights(
@@ -28,14 +28,18 @@ def new_row_weights(
     so that it has an edge :math:`2 s_j` to row j and degree 2; with the degrees divided out,
     :math:`2 s_j / \sqrt{2 q_j}` with :math:`q_j` the degree of row j in S + S^T.
     """
-    weights = neighbor_weights(
-        distances,
-        affinities,
-        n_neighbors=n_neighbors,
-        beta=0.0 if affinities is None else beta,
-        gamma=gamma,
-        rule=rule,
-    )
+    if rule == "knn":  # one shuffle for all rows: what a row receives must not depend on its place among others
+        shuffle = torch.randperm(distances.shape[1], generator=torch.Generator().manual_seed(0))
+        weights = nearest_weights(distances, n_neighbors, shuffle.to(distances.device).expand(len(distances), -1))
+    else:
+        weights = neighbor_weights(
+            distances,
+            affinities,
+            n_neighbors=n_neighbors,
+            beta=0.0 if affinities is None else beta,
+            gamma=gamma,
+            rule=rule,
+        )
     return weights if degree_scale is None else weights * degree_scale.to(weights)[indices] * 2**0.5
 
 
@@ -67,10 +71,11 @@ def new_row_affinities(
 
 
 def as_matrix(weights: Tensor, indices: Tensor, n_rows: int) -> scipy.sparse.csr_array:  # (r, n_rows)
-    """Return weights on candidates as a sparse matrix."""
-    r, m = indices.shape
-    parts = weights.numpy().flatten(), indices.numpy().flatten(), np.arange(0, r * m + 1, m)
-    return scipy.sparse.csr_array(parts, shape=(r, n_rows))
+    """Return weights on candidates as a sparse matrix, without the many that are zero."""
+    kept = weights != 0
+    starts = np.zeros(len(weights) + 1, np.int32)
+    starts[1:] = kept.sum(dim=1).cumsum(0).numpy()
+    return scipy.sparse.csr_array((weights[kept].numpy(), indices[kept].numpy(), starts), shape=(len(weights), n_rows))
 
 
 def find_duplicates(
@@ -78,7 +83,7 @@ def find_duplicates(
     new: Any,  # (r, d) alike
     indices: Tensor,  # (r, m) the fitted rows nearest to each new one
     distances: Tensor,  # (r, m)
-    match_empty: bool,  # whether empty rows are equal, though their distance is not 0
+    empty_row: int | None,  # the fitted row that empty rows equal, though their distance is not 0
 ) -> tuple[Tensor, Tensor]:  # (r,) bool, (r,)
     """Tell which new rows equal a fitted one, and which that is."""
     same = torch.zeros(len(indices), dtype=torch.bool, device=indices.device)
@@ -89,11 +94,18 @@ def find_duplicates(
             break
         found = rows[_equal(fitted, indices[rows, place], new, rows)]
         same[found], original[found] = True, indices[found, place]
-    empty = _empty(fitted).nonzero().squeeze(1) if match_empty else indices[:0, 0]
-    if len(empty):
+    if empty_row is not None:
         alike = _empty(new).to(same.device) & ~same
-        same, original = same | alike, torch.where(alike, empty[0].to(original.device), original)
+        same, original = same | alike, original.masked_fill(alike, empty_row)
     return same, original
+
+
+def first_empty_row(
+    fitted: Any,  # (n, d) dense or sparse
+) -> int | None:
+    """Return the first row without an entry, or None."""
+    empty = _empty(fitted).nonzero()
+    return int(empty[0]) if len(empty) else None
 
 
 def _equal(fitted: Any, fitted_rows: Tensor, new: Any, rows: Tensor) -> Tensor:  # (r,) bool

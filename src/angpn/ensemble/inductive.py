@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from angpn.anfp.neighbor_graph import resolve_gamma
-from angpn.anfp.new_rows import as_matrix, degree_scale, new_row_affinities, new_row_weights
+from angpn.anfp.new_rows import degree_scale, new_row_affinities, new_row_weights
 from angpn.ensemble.base_learners import mean_log_proba
 from angpn.ensemble.config import Hops
 from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
+from angpn.kernels.rows import weighted_sum_rows
+from angpn.kernels.threads import over_rows
 from angpn.neighbors.neighborhood import Neighborhood
 
 
@@ -28,11 +30,8 @@ class InductiveEnsemble:
         ensemble: Ensemble,
         features: Tensor,  # (n, p) of the rows that it was trained on
         neighborhood: Neighborhood,
-        *,
-        max_cached_values: int = 2**27,  # of what new rows receive over several hops: half a gigabyte
     ) -> None:
         self.ensemble, self.neighborhood, self._features = ensemble, neighborhood, features
-        self._max_cached_values = max_cached_values
         self._sent: dict[tuple[int, Hops], Tensor] = {}
 
     @cached_property
@@ -56,16 +55,29 @@ class InductiveEnsemble:
         new: Tensor,  # (r, p)
         indices: Tensor,  # (r, m) the fitted rows nearest to each new one
         distances: Tensor,  # (r, m)
-    ) -> tuple[Tensor, Tensor]:  # (r, p) as embedding gives it, (r, c) probabilities
-        """Return embedding and probabilities: first by distances alone, then also by the probabilities so found."""
-        ensemble, probabilities = self.ensemble, None
-        for number, fitted in zip(range(len(self.graphs)), [None, ensemble.graph_probabilities], strict=False):
-            weights = self._weights(number, indices, distances, probabilities, fitted)
-            rows = NewRows(self, number, new, weights)
-            found = [learner.log_proba_new(rows) for learner in ensemble.learners]
-            probabilities = ensemble.calibration(mean_log_proba(found))
-        assert probabilities is not None
-        return rows.propagated(ensemble.embedding_hops), probabilities
+    ) -> Tensor:  # (r, c)
+        """Return probabilities: first by distances alone, then also by the probabilities so found."""
+        return self._probabilities(self._on_last_graph(new, indices, distances))
+
+    def embed_new(
+        self,
+        new: Tensor,  # (r, p)
+        indices: Tensor,  # (r, m)
+        distances: Tensor,  # (r, m)
+    ) -> Tensor:  # (r, p)
+        """Return what :meth:`embedding` gives for fitted rows."""
+        return self._on_last_graph(new, indices, distances).propagated(self.ensemble.embedding_hops)
+
+    def _on_last_graph(self, new: Tensor, indices: Tensor, distances: Tensor) -> "NewRows":
+        rows = NewRows(self, 0, new, indices, self._weights(0, indices, distances, None))
+        if len(self.graphs) == 1:
+            return rows
+        weights = self._weights(1, indices, distances, self._probabilities(rows))
+        return NewRows(self, 1, new, indices, weights)
+
+    def _probabilities(self, rows: "NewRows") -> Tensor:  # (r, c)
+        found = [learner.log_proba_new(rows) for learner in self.ensemble.learners]
+        return self.ensemble.calibration(mean_log_proba(found))
 
     def sent(self, number: int, hops: Hops) -> Tensor:  # (n, p)
         r"""Return what fitted rows send to new ones over all hops.
@@ -82,8 +94,7 @@ class InductiveEnsemble:
         for t, fitted in enumerate(before):
             if t < n_hops:
                 found.add_(fitted, alpha=alpha * (1 - alpha) ** (n_hops - 1 - t))
-        if (len(self._sent) + 1) * found.numel() <= self._max_cached_values:
-            self._sent[number, hops] = found
+        self._sent[number, hops] = found  # every batch of new rows needs it
         return found
 
     def _weights(
@@ -92,14 +103,13 @@ class InductiveEnsemble:
         indices: Tensor,
         distances: Tensor,
         probabilities: Tensor | None,  # (r, c) of the new rows
-        fitted: Tensor | None,  # (n, c)
-    ) -> scipy.sparse.csr_array:  # (r, n)
+    ) -> Tensor:  # (r, m)
         """Return what each new row takes from the fitted ones: Eq. (8) with these as its candidates."""
-        options, affinities = self.ensemble.options, None
+        options, fitted, affinities = self.ensemble.options, self.ensemble.graph_probabilities, None
         if probabilities is not None and fitted is not None:
             affinities = new_row_affinities(probabilities, fitted, indices)
-        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma, self.neighborhood.distances.to(distances))
-        weights = new_row_weights(
+        gamma = resolve_gamma(distances, options.n_neighbors, options.gamma, self._mean_gamma)
+        return new_row_weights(
             indices,
             distances,
             affinities,
@@ -109,7 +119,14 @@ class InductiveEnsemble:
             rule=options.rule,
             degree_scale=self._degree_scales[number] if options.direction == "normalized" else None,
         )
-        return as_matrix(weights, indices, self.neighborhood.n_rows)
+
+    @cached_property
+    def _mean_gamma(self) -> Tensor | None:  # ()
+        """The mean over the fitted rows, where gamma is not a number: new rows do not change it."""
+        options = self.ensemble.options
+        if not isinstance(options.gamma, str):
+            return None
+        return resolve_gamma(self.neighborhood.distances, options.n_neighbors, "auto")
 
     @cached_property
     def _degree_scales(self) -> list[Tensor]:  # (n,) each
@@ -121,18 +138,29 @@ class NewRows:
     """New rows on one graph of the fitted rows: what base learners see of them."""
 
     def __init__(
-        self, fitted: InductiveEnsemble, number: int, features: Tensor, weights: scipy.sparse.csr_array
+        self,
+        fitted: InductiveEnsemble,
+        number: int,  # of the graph
+        features: Tensor,  # (r, p)
+        indices: Tensor,  # (r, m) the fitted rows nearest to each
+        weights: Tensor,  # (r, m) what it takes from them
     ) -> None:
-        self._fitted, self._number, self._features, self._weights = fitted, number, features, weights
+        self._fitted, self._number, self._features = fitted, number, features
+        self._lists = indices.numpy(), weights.numpy()
+        self._propagated: dict[Hops, Tensor] = {}
 
     def receive(self, values: Tensor) -> Tensor:  # (r, ...)
         """Return what the new rows receive of the values of the fitted rows."""
-        return torch.from_numpy(np.asarray(self._weights @ values.numpy(), dtype=np.float32))
+        out = np.empty((len(self._features), values.shape[1]), np.float32)
+        over_rows(weighted_sum_rows, len(out), *self._lists, values.numpy(), out)
+        return torch.from_numpy(out)
 
     def propagated(self, hops: Hops) -> Tensor:  # (r, p)
-        """Return their propagated features."""
+        """Return their propagated features, which base learners with the same hops share."""
         alpha, n_hops = hops
         if alpha == 0 or n_hops == 0:
             return self._features
-        received = self.receive(self._fitted.sent(self._number, hops))
-        return (1 - alpha) ** n_hops * self._features + received
+        if hops not in self._propagated:
+            received = self.receive(self._fitted.sent(self._number, hops))
+            self._propagated[hops] = received.add_(self._features, alpha=(1 - alpha) ** n_hops)
+        return self._propagated[hops]

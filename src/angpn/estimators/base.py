@@ -16,8 +16,9 @@ from torch import Tensor
 from angpn.anfp.neighbor_graph import check_graph_options
 from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influences
-from angpn.estimators.memory_estimate import check_memory
-from angpn.estimators.neighbor_search import nearest_fitted_rows
+from angpn.estimators.memory_estimate import check_memory, check_memory_for_new
+from angpn.estimators.neighbor_search import fitted_search
+from angpn.estimators.new_rows import Answer, in_batches
 from angpn.estimators.persistence import load_model, save_model
 from angpn.estimators.task import Fit, Task
 from angpn.estimators.uncertainty import most_uncertain
@@ -202,8 +203,11 @@ class BaseANGPNClassifier(
         Returns:
             One of ``classes_`` for each row.
         """
-        probabilities = self.predict_proba(X, distances=distances)
-        return self.classes_[probabilities.argmax(axis=1)]
+        check_is_fitted(self)
+        return self.classes_[self._answer_new(X, distances, self._most_probable, 1)]
+
+    def _most_probable(self, *new: Any) -> Array:  # (r,)
+        return self._fitted.predict_new(*new).argmax(axis=1)
 
     def predict_proba(
         self,
@@ -224,8 +228,14 @@ class BaseANGPNClassifier(
 
         Returns:
             The columns are in the order of ``classes_``; rows sum to 1.
+
+        Raises:
+            ValueError: if the rows are not like those of the fit.
+            MemoryError: if the result and what it takes would not fit into the memory that is free. Rows are predicted
+                in batches, so beside X and the result that is a bounded amount.
         """
-        return self._predict_new(X, distances)[1]
+        check_is_fitted(self)
+        return self._answer_new(X, distances, self._fitted.predict_new, len(self.classes_))
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Array:  # (n, width)
         """Fit, and return the embedding of the rows it was fitted on.
@@ -250,7 +260,8 @@ class BaseANGPNClassifier(
         Returns:
             The last hidden layer of a network, the propagated features of an ensemble.
         """
-        return self._predict_new(X, distances)[0]
+        check_is_fitted(self)
+        return self._answer_new(X, distances, self._fitted.embed_new, self._fitted.width)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, distances: Any = None) -> float:
         """Return the accuracy on the rows whose label is known.
@@ -275,9 +286,8 @@ class BaseANGPNClassifier(
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(truth, predicted[known], sample_weight=weight))
 
-    def _predict_new(self, X: Any, distances: Any) -> tuple[Array, Array]:  # (r, width), (r, c)
-        """Return embedding and probabilities of rows, new or fitted."""
-        check_is_fitted(self)
+    def _answer_new(self, X: Any, distances: Any, answer: Answer, width: int) -> Array:  # (r,) or (r, width)
+        """Return what ``answer`` gives for rows, new or fitted: so many numbers for each."""
         fitted: Fitted = self._fitted
         X = self._checked_features(X, reset=False)
         if self.metric == "precomputed":
@@ -290,16 +300,16 @@ class BaseANGPNClassifier(
             X = scipy.sparse.csr_array(X)
         check_sizes(X, None, self._column_name)
         check_not_far(fitted.far_columns(X), self._column_name)
-        rows = fitted.scale(X)
         if (fitted.metric == "precomputed") != (distances is not None):
             raise ValueError(
                 "distances from each row to each fitted row must be passed exactly where fit was given distances, got "
                 f"{'none' if distances is None else 'some'}; pass distances= to both or to neither"
             )
         if distances is not None:
-            distances = self._checked_new_distances(as_distances(distances), rows.shape[0])
-        found = nearest_fitted_rows(fitted, rows, distances, recall=self.recall, seed=self._seed)
-        return fitted.predict_new(rows, *found)
+            distances = self._checked_new_distances(as_distances(distances), X.shape[0])
+        check_memory_for_new(fitted, X, width, recall=self.recall)
+        search = fitted_search(fitted, X.shape[0], recall=self.recall, seed=self._seed)
+        return in_batches(answer, fitted, search, X, distances)
 
     def _checked_new_distances(self, distances: Any, n_new: int) -> Any:
         if scipy.sparse.issparse(distances):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -20,6 +20,7 @@ from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_sha
 from angpn.estimators.task import Fit, Task, is_inside_outer_loop
 from angpn.neighbors.distributed import distributed_map, serial_map
 from angpn.neighbors.exact import Metric
+from angpn.neighbors.inverted_index import IndexState
 from angpn.neighbors.locality import in_local_order
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.callbacks import EpochCallbacks
@@ -39,6 +40,14 @@ _METRICS: dict[ScalingName, Metric] = {
 }
 
 
+class Search(NamedTuple):
+    """What is kept of a search; not the lists, which training may need in another order."""
+
+    recall: float
+    index_state: IndexState | None
+    seconds: float
+
+
 def fit_ensemble(task: Task) -> Fit:
     """Fit an ensemble."""
     # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give.
@@ -51,8 +60,8 @@ def _fit(task: Task) -> Fit:
     model, codes, seed = task.model, task.labels.codes, task.draw_seed()
     config: EnsembleConfig = model._config
     X = prepared_rows(task.X, False)
-    labels = _labels(task, seed, config)
-    searches: list[tuple[float, float]] = []  # recall and seconds
+    labels, many = _labels(task, seed, config), X.shape[0] > config.max_rows_compared
+    searches: list[Search] = []
     rounds = fit(X, labels, _options(task, seed, config, searches))
     history = _run(task, rounds, config)
     rounds.close()  # and with it the features, which are much memory
@@ -72,6 +81,7 @@ def _fit(task: Task) -> Fit:
             kept.neighborhood.in_data_order(),
             scaling.metric if task.distances is None else "precomputed",
             distributions,
+            searches[-1].index_state if many else None,  # of few rows several scalings are compared, all rows by each
         ),
         seed,
         distributions,
@@ -81,8 +91,8 @@ def _fit(task: Task) -> Fit:
         best_score=kept.accuracy if validation.any() else None,
         validation_mask=validation,
         held_codes=held[validation],
-        recall=searches[-1][0],  # the last search is that of all rows
-        neighbor_seconds=searches[-1][1],
+        recall=searches[-1].recall,  # the last search is that of all rows
+        neighbor_seconds=searches[-1].seconds,
     )
 
 
@@ -97,14 +107,14 @@ def _labels(task: Task, seed: int, config: EnsembleConfig) -> Labels:
     return Labels(codes, weights, make_folds(counting, mask, seed, config), bool(masked.any()))
 
 
-def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[tuple[float, float]]) -> EnsembleOptions:
+def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Search]) -> EnsembleOptions:
     model = task.model
     many = task.X.shape[0] > config.max_rows_compared
     shared = many and task.distances is None and task.distributed  # of fewer rows each process does all
 
     def search(find: Callable[..., Neighbors], rows: Any, metric: Metric) -> Neighborhood:
         found = find(rows, metric, task, seed)
-        searches.append((found.recall, found.seconds))  # not the lists: training may need them in another order
+        searches.append(Search(found.recall, found.index_state, found.seconds))
         return found.neighborhood
 
     find = partial(search, find_together if shared else find_neighbors)

@@ -74,7 +74,7 @@ def fit_network(task: Task) -> Fit:
     metric: Metric = model.metric
     same_rows = previous if previous is not None and equal_rows(previous["_fitted"].rows, features) else None
     if same_rows is not None and task.distances is None and _serves(same_rows, metric, n_candidates(task)):
-        found = Neighbors(same_rows["neighborhood_"], same_rows["recall_"], 0.0)
+        found = Neighbors(same_rows["neighborhood_"], same_rows["recall_"], same_rows["_fitted"].index, 0.0)
     else:
         found = (find_shard if task.distributed else find_neighbors)(features, metric, task, seed)
     if mask is None:
@@ -97,7 +97,7 @@ def fit_network(task: Task) -> Fit:
         random_state=seed,
     )
     epochs = _run(task, training, checkpoint, seed, found.neighborhood)
-    fitted, distributions = _fitted(task, network, features, found.neighborhood, seed)
+    fitted, distributions = _fitted(task, network, features, found, seed)
     scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
     best = [epoch for epoch in epochs if epoch.is_best]
     return Fit(
@@ -115,14 +115,13 @@ def fit_network(task: Task) -> Fit:
     )
 
 
-def _fitted(
-    task: Task, network: ANGPN, features: Any, neighborhood: Neighborhood, seed: int
-) -> tuple[FittedNetwork, Array]:
+def _fitted(task: Task, network: ANGPN, features: Any, found: Neighbors, seed: int) -> tuple[FittedNetwork, Array]:
     """Return the model of all rows, and its probabilities, whichever processes trained it."""
+    neighborhood = found.neighborhood
     partition, device = neighborhood.partition, network.perceptron.weight.device
     found_by: Metric = task.model.metric if task.distances is None else "precomputed"
     lists = neighborhood.in_data_order().to("cpu")
-    fitted = FittedNetwork(network, features, lists, found_by, bool(task.model.normalize))
+    fitted = FittedNetwork(network, features, lists, found_by, bool(task.model.normalize), index=found.index_state)
     if partition.n_processes == 1:
         return replace(fitted, coverage=_coverage(fitted, task, seed)), fitted.distributions()
     with torch.no_grad():

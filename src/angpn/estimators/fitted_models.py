@@ -1,5 +1,6 @@
 """What a fit leaves behind, however it was trained: the fitted rows, and predictions for new ones."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Protocol
@@ -9,18 +10,19 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.anfp.new_rows import find_duplicates
+from angpn.anfp.new_rows import find_duplicates, first_empty_row
 from angpn.anfp.sparse import propagation_matrix
 from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.inductive import InductiveEnsemble
 from angpn.estimators.influence import Path
 from angpn.neighbors.approximate import FittedSearch
 from angpn.neighbors.exact import Metric
+from angpn.neighbors.inverted_index import IndexState
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.coverage import Coverage
 from angpn.network.inductive import InductiveNetwork
 from angpn.network.model import ANGPN
-from angpn.utils.inputs import LARGEST_KEPT, on_device, prepared_rows
+from angpn.utils.inputs import LARGEST_KEPT, as_widths, on_device, prepared_rows
 from angpn.utils.powers_of_two import largest_entries
 from angpn.utils.typing import Array
 
@@ -45,8 +47,12 @@ class Fitted(Protocol):
         """The width of the embedding."""
 
     @property
-    def indexes(self) -> dict[tuple[float, int], FittedSearch]:
-        """The index of the fitted rows, by recall and seed."""
+    def index(self) -> IndexState | None:
+        """What the index of a fit of many rows learnt."""
+
+    @property
+    def searches(self) -> dict[tuple[float, int], FittedSearch]:
+        """The search by an index of the fitted rows, by recall and seed."""
 
     def scale(self, X: Any) -> Any:
         """Return new rows as the model sees them."""
@@ -64,16 +70,22 @@ class Fitted(Protocol):
     def propagation_paths(self) -> list[Path]:
         """Return the propagation matrices that a row's features went through, along each path."""
 
-    def predict_new(self, rows: Any, indices: Tensor, distances: Tensor) -> tuple[Array, Array]:
-        """Return embedding and probabilities of new rows, given the fitted rows nearest to each."""
+    def predict_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, c)
+        """Return the probabilities of new rows, given the fitted rows nearest to each."""
+
+    def embed_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, width)
+        """Return the embedding of new rows, given the fitted rows nearest to each."""
+
+    def kept_bytes(self) -> int:
+        """Estimate what the first new rows make the model compute and keep."""
 
 
 class _FittedModel:
     """What both kinds keep beside their fields; it is computed on demand, and not pickled."""
 
     @cached_property
-    def indexes(self) -> dict[tuple[float, int], FittedSearch]:
-        """The index of the fitted rows, by recall and seed, see :func:`nearest_fitted_rows`."""
+    def searches(self) -> dict[tuple[float, int], FittedSearch]:
+        """The search by an index of the fitted rows, by recall and seed, see :func:`fitted_search`."""
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -90,6 +102,7 @@ class FittedNetwork(_FittedModel):
     metric: Metric
     unit_rows: bool
     coverage: Coverage | None = None  # what the restriction to candidates cost, on a sample
+    index: IndexState | None = None
 
     @property
     def width(self) -> int:
@@ -126,14 +139,28 @@ class FittedNetwork(_FittedModel):
         alpha, direction = self.module.config["alpha"], self.module.config["direction"]
         return [[propagation_matrix(graph, alpha, direction) for graph in reversed(self.graphs)]]
 
-    def predict_new(self, rows: Any, indices: Tensor, distances: Tensor) -> tuple[Array, Array]:  # (r, width), (r, c)
-        """Return embedding and probabilities of new rows, given the fitted rows nearest to each."""
+    def predict_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, c)
+        """Return the probabilities of new rows, given the fitted rows nearest to each."""
+        with torch.no_grad():
+            return self.module.perceptron(self._embed(rows, indices, distances)).softmax(dim=1).cpu().numpy()
+
+    def embed_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, width)
+        """Return the last hidden layer of new rows, given the fitted rows nearest to each."""
+        return self._embed(rows, indices, distances).cpu().numpy()
+
+    def _embed(self, rows: Any, indices: Tensor, distances: Tensor) -> Tensor:
         device = self.module.perceptron.weight.device
-        embedded = self._inductive.embed(
+        return self._inductive.embed(
             on_device(rows, device), indices.to(device), distances.to(device), match_empty=self.metric == "chord"
         )
-        with torch.no_grad():
-            return embedded.cpu().numpy(), self.module.perceptron(embedded).softmax(dim=1).cpu().numpy()
+
+    def kept_bytes(self) -> int:
+        """Estimate the inputs of the layers, and the features that their graphs are made of in each step."""
+        if "_inductive" in self.__dict__:
+            return 0
+        config, n, item = self.module.config, self.rows.shape[0], self.rows.dtype.itemsize
+        inputs = 4 * 12 * self.rows.nnz if scipy.sparse.issparse(self.rows) else item * self.rows.size
+        return 2 * (config["num_steps"] or 1) * (inputs + item * n * sum(as_widths(config["hidden_channels"])))
 
     @cached_property
     def _inductive(self) -> InductiveNetwork:
@@ -153,6 +180,7 @@ class FittedEnsemble(_FittedModel):
     neighborhood: Neighborhood
     metric: Metric
     distributions: Array  # (n, c) predicted for the fitted rows at the end of training
+    index: IndexState | None = None
 
     @property
     def width(self) -> int:
@@ -183,19 +211,48 @@ class FittedEnsemble(_FittedModel):
         hops = (learner.parameters.influence_hops for learner in self.ensemble.learners)
         return [[propagation_matrix(graph, alpha, direction)] * n_hops for alpha, n_hops in hops]
 
-    def predict_new(self, rows: Any, indices: Tensor, distances: Tensor) -> tuple[Array, Array]:  # (r, width), (r, c)
-        """Return embedding and probabilities of new rows; a row that was fitted is recognised and gets its own."""
+    def predict_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, c)
+        """Return the probabilities of new rows; a row that was fitted is recognised and gets its own."""
+        return self._answer(self._inductive.predict_new, lambda: self.distributions, rows, indices, distances)
+
+    def embed_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, width)
+        """Return the propagated features of new rows; a row that was fitted is recognised and gets its own."""
+        return self._answer(self._inductive.embed_new, lambda: self._embedding, rows, indices, distances)
+
+    def _answer(
+        self,
+        of_new: Callable[[Tensor, Tensor, Tensor], Tensor],
+        of_fitted: Callable[[], Array],
+        rows: Any,
+        indices: Tensor,
+        distances: Tensor,
+    ) -> Array:
         features = self.ensemble.scaling.features(rows)
-        found = self._inductive.predict_new(features, indices, distances.to(self.neighborhood.distances.dtype))
-        embedded, probabilities = (part.numpy().astype(self.distributions.dtype) for part in found)
+        found = of_new(features, indices, distances.to(self.neighborhood.distances.dtype))
+        answers = found.numpy().astype(self.distributions.dtype)
         fitted, new = (on_device(part, torch.device("cpu")) for part in (self.rows, rows))
-        same, fitted_row = (
-            part.numpy() for part in find_duplicates(fitted, new, indices, distances, self.metric == "chord")
-        )
+        empty_row = self._empty_row if self.metric == "chord" else None
+        same, fitted_row = (part.numpy() for part in find_duplicates(fitted, new, indices, distances, empty_row))
         if same.any():
-            probabilities[same] = self.distributions[fitted_row[same]]
-            embedded[same] = self.embedding()[fitted_row[same]]
-        return embedded, probabilities
+            answers[same] = of_fitted()[fitted_row[same]]
+        return answers
+
+    def kept_bytes(self) -> int:
+        """Estimate the graphs, and what fitted rows send to new ones over the hops of each base learner."""
+        if "_inductive" in self.__dict__:
+            return 0
+        n, n_graphs = self.rows.shape[0], 1 if self.ensemble.graph_probabilities is None else 2
+        hops = {learner.parameters.hops for learner in self.ensemble.learners}
+        graph = 3 * 16 * n * self.ensemble.options.n_neighbors  # S, S + S^T and the adjacency
+        return n_graphs * (graph + 4 * n * self.width * len(hops)) + 3 * 4 * n * self.width
+
+    @cached_property
+    def _embedding(self) -> Array:  # (n, width)
+        return self.embedding()
+
+    @cached_property
+    def _empty_row(self) -> int | None:
+        return first_empty_row(on_device(self.rows, torch.device("cpu")))
 
     @cached_property
     def _inductive(self) -> InductiveEnsemble:

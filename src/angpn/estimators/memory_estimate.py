@@ -1,14 +1,17 @@
-"""How much memory a fit will take, before it takes it."""
+"""How much memory a fit or a prediction will take, before it takes it."""
 
 import sys
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from angpn.ensemble.scaling import feature_width
+from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.neighbor_search import n_candidates
+from angpn.estimators.new_rows import batch_rows
 from angpn.estimators.task import Task
-from angpn.neighbors.approximate import EXACT_ROWS
+from angpn.neighbors.approximate import EXACT_PAIRS, EXACT_ROWS
 from angpn.neighbors.exact import BLOCK_BYTES
 from angpn.utils.inputs import as_widths
 from angpn.utils.memory import available_bytes, resident_bytes
@@ -61,3 +64,34 @@ def _shared_parts(task: Task) -> tuple[float, ...]:
     lists = n * min(n_candidates(task), n - 1) * (4 + item)
     index = 4 * n * min(X.shape[1], 256 if sparse else X.shape[1]) if n > EXACT_ROWS else 0
     return rows, lists, index, _BLOCKS * min(BLOCK_BYTES, 8 * n * n), 8 * n * 3 * task.n_neighbors
+
+
+def check_memory_for_new(fitted: Fitted, X: Any, width: int, *, recall: float) -> None:
+    """Refuse to predict what will not fit, before any work is done."""
+    free, needed = available_bytes(), new_rows_bytes(fitted, X, width, recall)
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"a prediction of {X.shape[0]} rows needs about {needed / 1e9:.1f} GB beside them, got {free / 1e9:.1f} GB "
+            f"free; pass fewer rows at a time, or fit on fewer than {fitted.rows.shape[0]}"
+        )
+
+
+def new_rows_bytes(
+    fitted: Fitted,
+    X: Any,  # (r, d)
+    width: int,  # of the result
+    recall: float,
+) -> int:
+    """Estimate what a prediction takes beside the new rows; meant to be a little above it."""
+    (r, d), n = X.shape, fitted.rows.shape[0]
+    sparse = scipy.sparse.issparse(fitted.rows)
+    size = batch_rows(fitted, n if fitted.metric == "precomputed" else d)
+    batch = 8 * size * (6 * (fitted.width if sparse else d) + 12 * fitted.neighborhood.n_candidates)
+    stored = 12 * fitted.rows.nnz if sparse else 8 * fitted.rows.size
+    if fitted.metric == "precomputed":
+        search = _BLOCKS * 8 * size * n
+    elif r * n > EXACT_PAIRS and recall < 1:
+        search = 0 if fitted.searches else 4 * n * min(d, 256 if sparse else d)
+    else:
+        search = 2 * stored + _BLOCKS * min(BLOCK_BYTES, 8 * size * n)
+    return int(8 * r * width + batch + search + fitted.kept_bytes())

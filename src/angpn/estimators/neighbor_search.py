@@ -1,6 +1,7 @@
 """Each row's candidates, by the way that suits the rows: given, exact, by an index, or by several processes."""
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,7 +22,8 @@ from angpn.neighbors.approximate import (
 )
 from angpn.neighbors.distributed import distributed_map
 from angpn.neighbors.distributed_search import DistributedSearch, distribute_rows
-from angpn.neighbors.exact import Metric, nearest_candidates, nearest_fitted, neighbors_from_graph
+from angpn.neighbors.exact import ExactSearch, Metric, nearest_candidates, neighbors_from_graph
+from angpn.neighbors.inverted_index import IndexState
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.checks import check_same_rows
 from angpn.utils.inputs import check_not_negative
@@ -31,11 +33,15 @@ CANDIDATES_PER_NEIGHBOR = 4
 SMALLEST_GIVEN, LARGEST_GIVEN = 2.0**-100, 2.0**100  # distances that a user passes
 
 
+Search = Callable[[Any], tuple[Tensor, Tensor]]  # new rows to fitted ones and their distances, (r, m) each
+
+
 class Neighbors(NamedTuple):
     """What a search has found."""
 
     neighborhood: Neighborhood
     recall: float  # share of the nearest rows that are on the lists, on a sample
+    index_state: IndexState | None  # of the index by which they were found
     seconds: float
 
 
@@ -78,7 +84,7 @@ def find_together(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors
     parts = torch.arange(n).chunk(task.n_processes)
     found = distributed_map([partial(search, part, search.groups(part, 1)) for part in parts])
     neighborhood = Neighborhood(*(torch.cat(some) for some in zip(*found, strict=True)))
-    return Neighbors(neighborhood, 1.0, time.perf_counter() - start)
+    return Neighbors(neighborhood, 1.0, None, time.perf_counter() - start)
 
 
 def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
@@ -94,28 +100,32 @@ def find_shard(rows: Any, metric: Metric, task: Task, seed: int) -> Neighbors:
     found = search.recall(shard)
     if task.is_main_process:
         warn_low_recall(found, task.model.recall, scipy.sparse.issparse(rows))
-    return Neighbors(shard, found, time.perf_counter() - start)
+    return Neighbors(shard, found, None, time.perf_counter() - start)
 
 
-def nearest_fitted_rows(
-    fitted: Fitted,
-    rows: Any,  # (r, d) new rows, scaled
-    distances: Any,  # (r, n) to the fitted rows, where these are given
-    *,
-    recall: float,
-    seed: int,
-) -> tuple[Tensor, Tensor]:  # (r, m) each
-    """Return for each new row the fitted rows nearest to it, and their distances."""
+def fitted_search(fitted: Fitted, n_new: int, *, recall: float, seed: int) -> Search:
+    """Return the search for the fitted rows nearest to each of so many new ones, scaled, or to given distances.
+
+    Whether there is an index depends on how many rows come in all, so that all their batches are searched alike. It is
+    kept for the next call.
+    """
     n_fitted, count, metric = fitted.rows.shape[0], fitted.neighborhood.n_candidates, fitted.metric
-    many = rows.shape[0] * n_fitted > EXACT_PAIRS
-    if distances is None and recall < 1 and many and has_index(n_fitted):
-        if (recall, seed) not in fitted.indexes:
-            fitted.indexes.clear()
-            fitted.indexes[recall, seed] = FittedSearch(fitted.rows, count, metric, recall=recall, random_state=seed)
-        return fitted.indexes[recall, seed](rows)
-    if distances is None:
-        return nearest_fitted(fitted.rows, rows, count, metric, random_state=seed)
-    found = nearest_fitted(fitted.rows, distances, count, metric, random_state=seed)
+    if metric == "precomputed":
+        return partial(_nearest_given, ExactSearch(fitted.rows, count, metric, random_state=seed))
+    many = n_new * n_fitted > EXACT_PAIRS and recall < 1
+    if not many or not has_index(n_fitted):
+        return ExactSearch(fitted.rows, count, metric, random_state=seed)
+    if (recall, seed) not in fitted.searches:
+        fitted.searches.clear()
+        state = fitted.index if fitted.index is not None and fitted.index.recall == recall else None
+        fitted.searches[recall, seed] = FittedSearch(
+            fitted.rows, count, metric, recall=recall, random_state=seed, state=state
+        )
+    return fitted.searches[recall, seed]
+
+
+def _nearest_given(search: Search, distances: Any) -> tuple[Tensor, Tensor]:  # (r, m) each
+    found = search(distances)
     _check_given(found[1], smallest=0.0)
     return found
 

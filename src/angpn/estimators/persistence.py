@@ -14,6 +14,7 @@ from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.ensemble import Ensemble
 from angpn.estimators.fitted_models import Fitted, FittedEnsemble, FittedNetwork
 from angpn.estimators.persistence_0_1_0 import upgrade
+from angpn.neighbors.inverted_index import IndexState, check_index_state
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.coverage import Coverage
 from angpn.network.model import ANGPN
@@ -23,6 +24,7 @@ from angpn.utils.typing import Array
 _NETWORK = "network."
 _ENSEMBLE = "ensemble."
 _FEATURES = "features"
+_INDEX = "index."
 _SPARSE_PARTS = ("data", "indices", "indptr")
 
 
@@ -77,6 +79,10 @@ def save_model(
             arrays[f"{_FEATURES}.{part}"] = getattr(fitted.rows, part)
     else:
         arrays[_FEATURES] = fitted.rows
+    searches = [search.state for search in fitted.searches.values()] or [fitted.index]
+    if searches[0] is not None:  # 4 bytes a row and the centres, for which a first prediction need not learn them
+        parts = {name: np.atleast_1d(value) for name, value in searches[0]._asdict().items() if value is not None}
+        arrays |= {_INDEX + name: part for name, part in parts.items()}
     write_contents(path, "model", header, arrays)
 
 
@@ -137,13 +143,14 @@ def _attributes(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[
 
 def _fitted(header: Mapping[str, Any], arrays: Mapping[str, Array], neighborhood: Neighborhood) -> Fitted:
     rows = _features(arrays, tuple(header["shape"]))
+    index = _index(arrays, rows)
     if "network" in header:
         coverage = None if header["coverage"] is None else Coverage(*header["coverage"])
         module = _network(header, arrays, rows.dtype)
-        return FittedNetwork(module, rows, neighborhood, header["metric"], header["unit_rows"], coverage)
+        return FittedNetwork(module, rows, neighborhood, header["metric"], header["unit_rows"], coverage, index)
     parts = {name.removeprefix(_ENSEMBLE): array for name, array in arrays.items() if name.startswith(_ENSEMBLE)}
     ensemble = Ensemble.from_state(header["ensemble"], parts)
-    return FittedEnsemble(ensemble, rows, neighborhood, header["metric"], arrays["label_distributions"])
+    return FittedEnsemble(ensemble, rows, neighborhood, header["metric"], arrays["label_distributions"], index)
 
 
 def _network(header: Mapping[str, Any], arrays: Mapping[str, Array], dtype: np.dtype[Any]) -> ANGPN:
@@ -161,6 +168,16 @@ def _features(arrays: Mapping[str, Array], shape: tuple[int, ...]) -> Any:
     features = scipy.sparse.csr_array(tuple(arrays[f"{_FEATURES}.{part}"] for part in _SPARSE_PARTS), shape=shape)
     features.check_format(full_check=True)  # compiled code will trust its indices
     return features
+
+
+def _index(arrays: Mapping[str, Array], rows: Any) -> IndexState | None:
+    parts = {name.removeprefix(_INDEX): array for name, array in arrays.items() if name.startswith(_INDEX)}
+    if not parts:
+        return None
+    n_probed, recall = int(parts["n_probed"][0]), float(parts["recall"][0])
+    state = IndexState(parts["centres"], parts["sizes"], parts["rows"], n_probed, recall, parts.get("basis"))
+    check_index_state(state, rows)
+    return state
 
 
 def _to_json(value: Any) -> Any:

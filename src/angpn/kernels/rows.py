@@ -344,6 +344,21 @@ def sparse_product_rows(start, stop, lists, row_starts, row_columns, row_values,
 
 
 @_compile_unfused
+def weighted_sum_rows(start, stop, lists, weights, values, out):
+    """Compute out_i = sum_l w_il v_j with j the l-th candidate of i, in the precision of the weights; many are zero."""
+    total = np.empty(values.shape[1], weights.dtype)
+    for i in range(start, stop):
+        total[:] = 0
+        for entry in range(lists.shape[1]):
+            weight = weights[i, entry]
+            if weight != 0:
+                row = values[lists[i, entry]]
+                for channel in range(row.shape[0]):
+                    total[channel] += weight * row[channel]
+        out[i] = total
+
+
+@_compile_unfused
 def squared_distance_rows(start, stop, lists, rows, row_inverse, features, inverse, chord, out):
     """Compute out_il = |r_i - x_j|^2 with j the l-th candidate of i, of rows at unit length where ``chord``.
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from angpn.neighbors.exact import Metric
-from angpn.neighbors.inverted_index import DEFAULT_CONFIG, IndexConfig, InvertedIndex
+from angpn.neighbors.inverted_index import DEFAULT_CONFIG, IndexConfig, IndexState, InvertedIndex
 from angpn.neighbors.metric_rows import MetricRows, blocks_of, exact_nearest_distances, recall_of
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.checks import warn
@@ -45,6 +45,7 @@ class Found(NamedTuple):
 
     neighborhood: Neighborhood
     recall: float  # share of the true nearest rows that are on the lists, on a sample
+    index_state: IndexState | None = None  # of the index by which they were found
 
 
 def approximate_candidates(
@@ -74,7 +75,7 @@ def approximate_candidates(
         distances[measured], exact_nearest_distances(rows, measured, n_candidates, block_rows=config.block_rows)
     )
     warn_low_recall(found, recall, rows.is_sparse, config)
-    return Found(Neighborhood(torch.from_numpy(indices), torch.from_numpy(distances)), found)
+    return Found(Neighborhood(torch.from_numpy(indices), torch.from_numpy(distances)), found, index.state)
 
 
 def warn_low_recall(found: float, wanted: float, sparse: bool, config: IndexConfig = DEFAULT_CONFIG) -> None:
@@ -88,7 +89,7 @@ def warn_low_recall(found: float, wanted: float, sparse: bool, config: IndexConf
 
 
 class FittedSearch:
-    """An index of rows that is made once, to find the nearest of them to many queries."""
+    """An index of rows that is made once, or restored, to find the nearest of them to many queries."""
 
     def __init__(
         self,
@@ -99,9 +100,14 @@ class FittedSearch:
         recall: float = 0.9,
         random_state: int = 0,
         config: IndexConfig = DEFAULT_CONFIG,
+        state: IndexState | None = None,  # of an index of these rows with that recall
     ) -> None:
         self._metric, self._count, self._config = metric, n_candidates, config
-        self._index, _ = _tuned_index(MetricRows(x, metric), n_candidates, recall, random_state, config)
+        rows = MetricRows(x, metric)
+        if state is None:
+            self._index, _ = _tuned_index(rows, n_candidates, recall, random_state, config)
+        else:
+            self._index = InvertedIndex.restore(rows, state, config)
 
     def __call__(self, queries: Any) -> tuple[Tensor, Tensor]:  # (r, m) rows of x, and their distances, nearest first
         """Find about the nearest rows of each query; what one query finds does not depend on the others."""
@@ -111,13 +117,18 @@ class FittedSearch:
         indices, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return torch.from_numpy(indices), torch.from_numpy(distances)
 
+    @property
+    def state(self) -> IndexState:
+        """What the index has learnt, to restore it from."""
+        return self._index.state
+
 
 def _tuned_index(
     rows: MetricRows, n_candidates: int, recall: float, seed: int, config: IndexConfig
 ) -> tuple[InvertedIndex, Array]:
     """Return an index of all rows that reaches the recall, and other rows to measure it on."""
     generator = np.random.default_rng(seed)
-    index = InvertedIndex(rows, generator, config)
+    index = InvertedIndex.learn(rows, generator, config)
     index.add(np.arange(len(rows)))
     sample = index.sample_rows(generator)
     index.tune(sample[0], n_candidates, recall)

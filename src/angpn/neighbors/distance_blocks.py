@@ -1,5 +1,6 @@
 """Blocks of the matrix of distances, in float64 and of bounded memory."""
 
+from copy import copy
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -22,7 +23,7 @@ _SAFE_EXPONENT = 400  # float64 holds the squares, and sums of squares, of 2^-40
 class DistanceBlocks:
     """Distances from a block of queries (by default of the rows themselves) to all rows, computed in float64."""
 
-    def __init__(self, x: Any, metric: Metric, queries: Any = None) -> None:
+    def __init__(self, x: Any, metric: Metric) -> None:
         check_choice(metric, "metric", get_args(Metric))
         self.metric = metric
         self.x, self.dtype = _as_float64(x)
@@ -45,19 +46,23 @@ class DistanceBlocks:
             )
         self.x = _near_one(self.x, metric, self.shift)
         # Distances do not depend on a common offset, but the squares they are computed from lose digits to it.
-        offset = 0.0 if metric == "chord" or not isinstance(self.x, Tensor) else self.x.mean(dim=0)
-        self.x, self.squares = _prepared(self.x, metric, offset)
+        self._offset = 0.0 if metric == "chord" or not isinstance(self.x, Tensor) else self.x.mean(dim=0)
+        self.x, self.squares = _prepared(self.x, metric, self._offset)
         self.queries, self.query_squares = self.x, self.squares
-        if queries is not None:
-            self.queries = _as_float64(queries)[0]
-            _check_finite_rows(self.queries)
-            if metric != "chord" and _exponent(self.queries) - self.shift > _SAFE_EXPONENT:
-                raise ValueError(
-                    "distances must be numbers whose squares float64 can hold, got queries with entries of about "
-                    f"2^{_exponent(self.queries)}; check their units, or use metric='chord'"
-                )
-            self.queries = _near_one(self.queries, metric, self.shift)
-            self.queries, self.query_squares = _prepared(self.queries, metric, offset)
+
+    def of_queries(self, queries: Any) -> "DistanceBlocks":
+        """Return the distances from other rows to the same ones, which are not prepared again."""
+        found = copy(self)
+        rows = _as_float64(queries)[0]
+        _check_finite_rows(rows)
+        if self.metric != "chord" and _exponent(rows) - self.shift > _SAFE_EXPONENT:
+            raise ValueError(
+                "distances must be numbers whose squares float64 can hold, got queries with entries of about "
+                f"2^{_exponent(rows)}; check their units, or use metric='chord'"
+            )
+        rows = _near_one(rows, self.metric, self.shift)
+        found.queries, found.query_squares = _prepared(rows, self.metric, self._offset)
+        return found
 
     def blocks(self) -> list[tuple[int, int]]:
         """Return the bounds of blocks of queries that take so much memory."""

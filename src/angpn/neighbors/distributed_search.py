@@ -60,7 +60,7 @@ class DistributedSearch:
         self._indexed, self._n_processes = np.arange(bounds[rank], bounds[rank + 1]), size
         if not self._is_exact(-(-n // size)):
             generator = np.random.default_rng(self.seed)
-            self._index = InvertedIndex(self._rows, generator, self._config)
+            self._index = InvertedIndex.learn(self._rows, generator, self._config)
             blocks = (self._indexed[block] for block in blocks_of(len(self._indexed), self._config.block_rows))
             nearest = np.concatenate([self._index.groups(self._rows[rows], 1) for rows in blocks])
             group_of = all_gather_columns(torch.from_numpy(nearest.T.copy()))[0].numpy()  # for all rows

@@ -142,6 +142,38 @@ def neighbors_from_graph(
     return Neighborhood(indices, torch.from_numpy(values[kept].astype(dtype)))
 
 
+class ExactSearch:
+    """Compares queries with every one of some rows, which are prepared once for all queries."""
+
+    def __init__(
+        self,
+        x: Any,  # (n, d) dense or sparse; unused if precomputed
+        n_candidates: int,
+        metric: Metric = "chord",
+        *,
+        random_state: int = 0,
+        each_anew: bool = False,
+    ) -> None:
+        n, self._count = x.shape[0], n_candidates
+        self._rows = None if metric == "precomputed" else DistanceBlocks(x, metric)
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(int(random_state)))
+        self._shuffles = _shuffles(n, random_state) if each_anew else lambda count: order.expand(count, -1)
+
+    def __call__(self, queries: Any) -> tuple[Tensor, Tensor]:  # (r, m) each
+        """Return what :func:`nearest_fitted` does."""
+        if self._rows is None:
+            matrix = as_float_tensor(queries, "distances")
+            blocks: Iterator[Tensor] = iter([matrix.double()])
+            dtype = matrix.dtype
+        else:
+            rows = self._rows.of_queries(queries)
+            blocks = (rows.distances(slice(start, stop)) for start, stop in rows.blocks())
+            dtype = rows.dtype
+        found = [_nearest(block, self._count, self._shuffles) for block in blocks]
+        indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return indices, in_dtype(distances, dtype)
+
+
 def nearest_fitted(
     x: Any,  # (n, d) dense or sparse
     queries: Any,  # (r, d) alike; (r, n) distances if precomputed
@@ -156,19 +188,7 @@ def nearest_fitted(
     Where rows tie for the last place, an order of the rows of ``x`` drawn from ``random_state`` decides; or, for lists
     that make a graph and should not all name the same rows, a shuffle for each query anew.
     """
-    if metric == "precomputed":
-        matrix = as_float_tensor(queries, "distances")
-        blocks: Iterator[Tensor] = iter([matrix.double()])
-        dtype = matrix.dtype
-    else:
-        rows = DistanceBlocks(x, metric, queries)
-        blocks = (rows.distances(slice(start, stop)) for start, stop in rows.blocks())
-        dtype = rows.dtype
-    order = torch.randperm(x.shape[0], generator=torch.Generator().manual_seed(int(random_state)))
-    shuffles = _shuffles(x.shape[0], random_state) if each_anew else lambda count: order.expand(count, -1)
-    found = [_nearest(block, n_candidates, shuffles) for block in blocks]
-    indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return indices, in_dtype(distances, dtype)
+    return ExactSearch(x, n_candidates, metric, random_state=random_state, each_anew=each_anew)(queries)
 
 
 def distances_from(

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 import torch
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
@@ -34,42 +36,114 @@ class IndexConfig:
 DEFAULT_CONFIG = IndexConfig()
 
 
+class IndexState(NamedTuple):
+    """What an index of all rows has learnt: with the rows it is the same index again, without the work."""
+
+    centres: Array  # (g, p) float32
+    sizes: Array  # (g,) of the groups
+    rows: Array  # (n,) int32, the first group's rows, then the next one's
+    n_probed: int  # groups, for a row,
+    recall: float  # since this share of the nearest rows was to be found
+    basis: Array | None = None  # (d, p) float32, main directions by which sparse rows are searched
+
+
+def check_index_state(state: IndexState, rows: Any) -> None:
+    """Raise ValueError where this is not the state of an index of these rows; compiled code will trust it."""
+    n, width = rows.shape
+    if scipy.sparse.issparse(rows):
+        if state.basis is None or state.basis.ndim != 2 or len(state.basis) != width:
+            raise ValueError(f"an index of sparse rows must have a basis of {width} rows")
+        width = state.basis.shape[1]
+    n_groups = len(state.centres)
+    if state.centres.shape != (n_groups, width) or not np.isfinite(state.centres).all():
+        raise ValueError(f"an index must have finite centres of {width} columns, got shape {state.centres.shape}")
+    if not 1 <= state.n_probed <= n_groups:
+        raise ValueError(f"an index must probe 1 to {n_groups} groups, got {state.n_probed}")
+    if state.sizes.shape != (n_groups,) or state.sizes.min() < 0 or state.sizes.sum() != n:
+        raise ValueError(f"an index must have {n_groups} groups of {n} rows in all")
+    if not np.array_equal(np.sort(state.rows), np.arange(n)):
+        raise ValueError("an index must hold each row once")
+
+
 class InvertedIndex:
     """An inverted index over some of the rows, by centres of them all."""
 
-    def __init__(self, rows: MetricRows, generator: np.random.Generator, config: IndexConfig) -> None:
-        """Learn the centres; no row is in it yet."""
-        faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
+    def __init__(self, rows: MetricRows, width: int, n_groups: int, basis: Array | None, config: IndexConfig) -> None:
+        """Make one without centres; :meth:`learn` and :meth:`restore` give them."""
+        self._faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
         if rows.metric != "chord" and rows.lengths.max() > _LONGEST:
             raise ValueError(
                 f"rows must not be longer than {_LONGEST:g}, since an index has float32, got one of "
                 f"{rows.lengths.max():g}; scale the columns, or pass recall=1 to compare every pair in float64"
             )
-        faiss.omp_set_num_threads(torch.get_num_threads())
-        n, self._rows, self._basis, self._config = len(rows), rows, None, config
+        self._faiss.omp_set_num_threads(torch.get_num_threads())
+        self._rows, self._basis, self._config, self._n_groups = rows, basis, config, n_groups
+        measure = self._faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else self._faiss.METRIC_L2
+        self._index = self._faiss.index_factory(width, f"IVF{n_groups},Flat", measure)
+        self._order = np.arange(len(rows))  # in which rows are added: among equals the first are found
+        self._members = self._added = np.empty(0, np.int64)
+        self._group_of_added = np.empty(0, np.int64)
+        self.n_probed, self.recall = n_groups, 1.0  # groups, for a row, and what share of the nearest these are to hold
+
+    @classmethod
+    def learn(cls, rows: MetricRows, generator: np.random.Generator, config: IndexConfig) -> "InvertedIndex":
+        """Learn the centres from some of the rows; none is in it yet."""
+        n, basis = len(rows), None
         if rows.is_sparse:
             some = rows[np.sort(generator.permutation(n)[: config.max_rows_of_basis])].scaled()
             width, seed = min(config.n_directions, min(some.shape)), int(generator.integers(2**31))
-            self._basis = randomized_svd(some, width, random_state=seed)[2].T
-        self._n_groups = max(1, min(int(4 * np.sqrt(n)), n // config.rows_per_centre))
-        first = self._points(rows[np.sort(generator.permutation(n)[: config.rows_per_centre * self._n_groups])])
-        measure = faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else faiss.METRIC_L2
-        self._index = faiss.index_factory(first.shape[1], f"IVF{self._n_groups},Flat", measure)
-        self._index.cp.seed, self._index.cp.min_points_per_centroid = int(generator.integers(2**31)), 1
-        self._index.cp.niter = config.kmeans_steps
-        self._index.train(first)
-        self._order = generator.permutation(n)  # in which rows are added: among equals the first are found
-        self._members = np.empty(0, np.int64)
-        self.n_probed = self._n_groups  # groups, for a row
+            basis = randomized_svd(some, width, random_state=seed)[2].T.astype(np.float32)
+        n_groups = max(1, min(int(4 * np.sqrt(n)), n // config.rows_per_centre))
+        first = rows[np.sort(generator.permutation(n)[: config.rows_per_centre * n_groups])]
+        width = rows.matrix.shape[1] if basis is None else basis.shape[1]
+        index = cls(rows, width, n_groups, basis, config)
+        clustering = index._index.cp
+        clustering.seed, clustering.min_points_per_centroid = int(generator.integers(2**31)), 1
+        clustering.niter = config.kmeans_steps
+        index._index.train(index._points(first))
+        index._order = generator.permutation(n)
+        return index
+
+    @classmethod
+    def restore(cls, rows: MetricRows, state: IndexState, config: IndexConfig) -> "InvertedIndex":
+        """Return the index of all these rows that had this state."""
+        n_groups, width = state.centres.shape
+        index = cls(rows, width, n_groups, state.basis, config)
+        index._index.quantizer.add(np.ascontiguousarray(state.centres, np.float32))
+        index._index.is_trained = True
+        index._members, index.n_probed, index.recall = np.arange(len(rows)), state.n_probed, state.recall
+        index._insert(state.rows.astype(np.int64), np.repeat(np.arange(n_groups), state.sizes))
+        return index
 
     def add(self, members: Array) -> None:
         """Add the rows with these numbers, which are sorted."""
         self._members = members
         is_member = np.zeros(len(self._rows), dtype=bool)
         is_member[members] = True
-        order = self._order[is_member[self._order]]
+        self._insert(self._order[is_member[self._order]], None)
+
+    def _insert(self, order: Array, groups: Array | None) -> None:
+        """Add rows in this order, to these groups or to the nearest ones."""
+        found = np.empty(len(order), np.int64)
         for block in blocks_of(len(order), self._config.block_rows):
-            self._index.add_with_ids(self._points(self._rows[order[block]]), order[block])
+            points, numbers = self._points(self._rows[order[block]]), np.ascontiguousarray(order[block])
+            found[block] = self._index.quantizer.search(points, 1)[1][:, 0] if groups is None else groups[block]
+            parts = (self._faiss.swig_ptr(part) for part in (points, numbers, found[block]))
+            self._index.add_core(len(points), *parts)
+        self._added, self._group_of_added = order, found
+
+    @property
+    def state(self) -> IndexState:
+        """What it has learnt."""
+        by_group = np.argsort(self._group_of_added, kind="stable")
+        return IndexState(
+            self._index.quantizer.reconstruct_n(0, self._n_groups),
+            np.bincount(self._group_of_added, minlength=self._n_groups),
+            self._added[by_group].astype(np.int32),
+            self.n_probed,
+            self.recall,
+            self._basis,
+        )
 
     def assign_groups(self, group_of: Array, size: int) -> Array:  # (n_groups,) the process that owns each
         """Assign groups to so many processes, near ones together, so that a query goes to few of them.
@@ -98,7 +172,7 @@ class InvertedIndex:
         By main directions alone even that may miss many of the nearest, and no number of groups would suffice.
         ``all_gather_columns`` puts what several indexes find side by side.
         """
-        queries = self._rows[sample]
+        queries, self.recall = self._rows[sample], recall
 
         def nearest(distances: Array) -> Array:  # (r, count)
             return np.sort(all_gather_columns(torch.from_numpy(distances)).numpy(), axis=1)[:, :count]

@@ -13,7 +13,14 @@ import torch
 from torch import Tensor
 
 from angpn.anfp.neighbor_graph import resolve_gamma
-from angpn.anfp.new_rows import as_matrix, degree_scale, find_duplicates, new_row_affinities, new_row_weights
+from angpn.anfp.new_rows import (
+    as_matrix,
+    degree_scale,
+    find_duplicates,
+    first_empty_row,
+    new_row_affinities,
+    new_row_weights,
+)
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.conv import ANGPNConv
 from angpn.network.model import ANGPN
@@ -48,7 +55,8 @@ class InductiveNetwork:
         With direction "symmetric" or "normalized" the fitted rows are taken to choose a new row as much as it chooses
         them.
         """
-        same, original = find_duplicates(self._features, new, indices, distances, match_empty)
+        empty_row = self._empty_row if match_empty else None
+        same, original = find_duplicates(self._features, new, indices, distances, empty_row)
         layers, fitted = self._layers
         hidden = new
         with torch.no_grad():
@@ -59,6 +67,10 @@ class InductiveNetwork:
                 hidden = torch.cat([*mapped, fitted.new_empty(0, layer.conv.out_channels)])
             hidden[same] = fitted[original[same]]
         return hidden
+
+    @cached_property
+    def _empty_row(self) -> int | None:
+        return first_empty_row(self._features)
 
     @cached_property
     def _layers(self) -> tuple[list["_Attached"], Tensor]:
@@ -76,7 +88,10 @@ class _Attached:
     """One layer for new rows, with what it needs of the fitted rows."""
 
     def __init__(self, conv: ANGPNConv, inputs: Any, neighborhood: Neighborhood) -> None:
-        self.conv, self.inputs, self.fitted_distances = conv, inputs, neighborhood.distances
+        self.conv, self.inputs = conv, inputs
+        self.mean_gamma = None  # of the fitted rows, where gamma is not a number
+        if isinstance(conv.gamma, str):
+            self.mean_gamma = resolve_gamma(neighborhood.distances.to(conv.weight.dtype), conv.n_neighbors, "auto")
         # Run to convergence (None), the graph is made in every step from what the fitted rows converged to.
         steps = [None] if conv.num_steps is None else list(range(1 if conv.beta == 0 else conv.num_steps))
         self.graph_features = [conv.after_steps(step, inputs, neighborhood) for step in steps]
@@ -94,7 +109,7 @@ class _Attached:
         """Return Eq. (12) for some new rows."""
         conv = self.conv
         distances = distances.to(conv.weight.dtype)
-        gamma = resolve_gamma(distances, conv.n_neighbors, conv.gamma, self.fitted_distances.to(distances))
+        gamma = resolve_gamma(distances, conv.n_neighbors, conv.gamma, self.mean_gamma)
         own, propagated = hidden, hidden
         for number in range(self.rounds):
             step = min(number, len(self.graph_features) - 1)

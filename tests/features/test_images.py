@@ -294,10 +294,10 @@ def test_files_that_are_no_images(folder):
 
 
 def test_a_file_that_cannot_be_read(folder, monkeypatch):
-    def refuse(path):
+    def refuse(path, mode):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(OSError, match=r"B\.PNG must be a file that can be read, got Permission denied; check"):
         image_features(folder, model=Colours())
 

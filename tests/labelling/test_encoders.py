@@ -4,7 +4,8 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
-from angpn.labelling.encoders import ArrayEncoder, ImageEncoder, TextEncoder
+from angpn.labelling.encoders import ArrayEncoder, ImageEncoder, TextEncoder, encoder_for
+from angpn.labelling.input_rows import Rows
 from angpn.labelling.table_encoder import TableEncoder
 
 TABLE = polars.DataFrame(
@@ -170,3 +171,18 @@ def test_a_constant_of_huge_numbers_is_zero():
 def test_numbers_beyond_all_sums_are_refused_by_column():
     with pytest.raises(ValueError, match=r"column 'age' must hold numbers up to 1.07e\+301, got 1.7e\+308; divide it"):
         TableEncoder().fit(TABLE.with_columns(age=polars.Series([1.0, 2.0, 3.0, -1.7e308])))
+
+
+def test_an_image_of_too_many_pixels_is_one_that_cannot_be_read(tmp_path):
+    images = pytest.importorskip("PIL.Image", reason="reading images needs pip install angpn[images]")
+    files = [tmp_path / "small.png", tmp_path / "large.png"]
+    for path, size in zip(files, (10, 11), strict=True):
+        images.new("RGB", (size, 10), "red").save(path)
+    with pytest.raises(
+        ValueError, match=r"large\.png must have at most 100 pixels, got 11 x 10; .*, or pass --skip-bad"
+    ):
+        ImageEncoder(max_pixels=100).fit(files)
+    encoder = encoder_for(Rows("images", ["a", "b"], files, None), max_pixels=100, skip_bad=True)
+    assert len(encoder.fit(files)) == 1
+    assert list(encoder.unreadable) == [1]
+    assert len(ImageEncoder(max_pixels=110).fit(files)) == 2

@@ -1,6 +1,5 @@
 """Access to the images of a folder, a list of files or an array, one at a time."""
 
-import io
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from angpn.utils.optional import require
+from angpn.features.image_file import MAX_PIXELS, MIN_SIDE, read_image
 from angpn.utils.typing import Array
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff")
@@ -50,44 +49,14 @@ def image_files(folder: str | os.PathLike[str]) -> list[Path]:
     return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
 
 
-def image_source(images: Images) -> ImageSource:
-    """Return access to images, after checks that do not read the files."""
+def image_source(images: Images, *, max_pixels: int = MAX_PIXELS, min_side: int = MIN_SIDE) -> ImageSource:
+    """Return access to images, after checks that do not read the files; see :func:`read_image` for the options."""
     if isinstance(images, ImageSource):
         return images
     if isinstance(images, np.ndarray):
         return _from_array(images)
     files = image_files(images) if isinstance(images, str | os.PathLike) else _existing_files(images)
-    return ImageSource(len(files), lambda row: read_image(files[row]))
-
-
-def read_image(path: Path) -> Array:  # (h, w, 3) uint8
-    """Read an image file as RGB: rotated by its EXIF tag, on white where transparent, the first frame of several."""
-    pil, operations = (require(name, "pip install angpn[images]") for name in ("PIL.Image", "PIL.ImageOps"))
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise OSError(
-            f"{path} must be a file that can be read, got {error.strerror}; check its rights, or leave it out"
-        ) from error
-    try:
-        with pil.open(io.BytesIO(content)) as file:
-            image = operations.exif_transpose(file)
-            if image.mode.startswith("I;16"):  # Pillow would clip values above 8 bits instead of scaling them
-                image = pil.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-            image = image.convert("RGBA")
-            white = pil.new("RGBA", image.size, "white")
-            return np.array(pil.alpha_composite(white, image).convert("RGB"))
-    except Exception as error:  # decoders raise exceptions of many types
-        raise ValueError(
-            f"{path} must be an image that can be decoded, got one that cannot ({_reason(error)}): truncated, damaged "
-            "or of another format; repair it or leave it out"
-        ) from error
-
-
-def _reason(error: Exception) -> str:
-    """Return the message of a decoder, without the name of the buffer that it read from."""
-    text = str(error)
-    return type(error).__name__ if "BytesIO" in text or not text else text
+    return ImageSource(len(files), lambda row: read_image(files[row], max_pixels=max_pixels, min_side=min_side))
 
 
 def _from_array(images: Array) -> ImageSource:

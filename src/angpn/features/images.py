@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from angpn.features.image_file import MAX_PIXELS, MIN_SIDE
 from angpn.features.image_networks import Layer, feature_network
 from angpn.features.image_source import Images, image_source
 from angpn.utils.checks import check_finite
@@ -28,13 +29,16 @@ def image_features(
     pooling: str = "mean",
     size: int = 96,
     batch_size: int = 64,
+    max_pixels: int = MAX_PIXELS,
     device: str | torch.device = "cpu",
     progress: bool = False,
 ) -> Array:  # (n, d) float32
     """Compute a feature vector for each image by a pretrained network.
 
     Each image is resized to a square, standardised by the mean and standard deviation of ImageNet, and passed through
-    the network, whose feature map is pooled to a vector. Images are read in batches, so a folder may exceed memory.
+    the network, whose feature map is pooled to a vector. Images are read in batches, so a folder may exceed memory. A
+    file whose shorter side has 2048 pixels or more (eight times ``size``, if that is more) is first shrunk by a whole
+    factor.
 
     Args:
         images: A folder, whose files come in the order of :func:`~angpn.features.image_files`; a list of files; or an
@@ -48,6 +52,7 @@ def image_features(
             the position.
         size: Width and height in pixels; the time grows with its square.
         batch_size: Number of images that pass through the network at once.
+        max_pixels: A file with more pixels is refused before it is decoded; decoding takes 4 bytes a pixel.
         device: Device of the network, as torch takes it.
         progress: Show a progress bar on standard error.
 
@@ -55,13 +60,13 @@ def image_features(
         One row of features for each image.
 
     Raises:
-        ValueError: If an image cannot be decoded, or an option has no such value.
+        ValueError: If an image cannot be decoded or is too large, or an option has no such value.
         OSError: If a file does not exist or cannot be read.
         ImportError: If a package is missing; the message names it.
     """
-    source = image_source(images)
-    _check_positive(size, "size")
-    _check_positive(batch_size, "batch_size")
+    for name, value in (("size", size), ("batch_size", batch_size), ("max_pixels", max_pixels)):
+        _check_positive(value, name)
+    source = image_source(images, max_pixels=max_pixels, min_side=max(MIN_SIDE, 4 * size))
     pool = _pooling(pooling)
     device = find_device(device, sparse=False)
     network = feature_network(model, layer).to(device)
@@ -83,7 +88,7 @@ def as_input(image: Array, size: int) -> Tensor:  # (h, w, 3) uint8 to (1, 3, si
     Bicubic interpolation overshoots at edges, so values are clipped to the range of colours before they are
     standardised. An image that shrinks is antialiased.
     """
-    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float() / 255
+    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float().div_(255)
     shrinks = max(pixels.shape[2:]) > size
     resized = F.interpolate(pixels, size=(size, size), mode="bicubic", align_corners=False, antialias=shrinks)
     return (resized.clamp(0, 1) - _MEAN) / _STD

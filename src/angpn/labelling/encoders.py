@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse
 
 from angpn.features import TextFeatures, image_features
-from angpn.features.image_source import ImageSource, read_image
+from angpn.features.image_file import MAX_PIXELS, read_image
+from angpn.features.image_source import ImageSource
 from angpn.labelling.input_rows import Kind, Rows
 from angpn.labelling.table_encoder import State, TableEncoder
 from angpn.utils.optional import require
@@ -39,8 +40,8 @@ class Encoder(Protocol):
 class ImageEncoder:
     """Image features by a network trained on ImageNet; keeps a thumbnail of each image."""
 
-    def __init__(self, *, skip_bad: bool = False, progress: bool = False) -> None:
-        self.skip_bad, self.progress = skip_bad, progress
+    def __init__(self, *, skip_bad: bool = False, max_pixels: int = MAX_PIXELS, progress: bool = False) -> None:
+        self.skip_bad, self.max_pixels, self.progress = skip_bad, max_pixels, progress
         self.thumbnails: list[str] = []
         self.unreadable: dict[int, str] = {}  # why an image could not be read, by its row
 
@@ -62,7 +63,7 @@ class ImageEncoder:
 
     def _read(self, row: int, path: Path) -> Array:
         try:
-            image = read_image(path)
+            image = read_image(path, max_pixels=self.max_pixels)
         except (ValueError, OSError) as error:
             if not self.skip_bad:
                 raise ValueError(f"{error}, or pass --skip-bad") from None
@@ -160,13 +161,19 @@ class ArrayEncoder:
 
 
 def encoder_for(
-    rows: Rows, *, impute: bool = False, categorical: Sequence[str] = (), skip_bad: bool = False, progress: bool = False
+    rows: Rows,
+    *,
+    impute: bool = False,
+    categorical: Sequence[str] = (),
+    skip_bad: bool = False,
+    max_pixels: int = MAX_PIXELS,
+    progress: bool = False,
 ) -> Encoder:
     """Return the unfitted encoder for this kind of rows."""
     if categorical and rows.kind != "table":
         raise ValueError(f"--categorical is for tables, got {rows.kind}; leave it out")
     if rows.kind == "images":
-        return ImageEncoder(skip_bad=skip_bad, progress=progress)
+        return ImageEncoder(skip_bad=skip_bad, max_pixels=max_pixels, progress=progress)
     if rows.kind == "text":
         return TextEncoder()
     return TableEncoder(impute=impute, categorical=categorical) if rows.kind == "table" else ArrayEncoder(impute=impute)

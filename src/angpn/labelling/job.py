@@ -13,6 +13,7 @@ from sklearn.metrics import confusion_matrix
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.base import BaseANGPNClassifier
 from angpn.estimators.network import ANGPNNetworkClassifier
+from angpn.features.image_file import MAX_PIXELS
 from angpn.labelling.encoders import Encoder, ImageEncoder, encoder_for
 from angpn.labelling.input_rows import Rows, read_rows
 from angpn.labelling.label_errors import Suspect, find_suspects
@@ -43,6 +44,7 @@ class LabellingOptions:
         skip_bad: Leave out images that cannot be read.
         excel_safe: Put an apostrophe before ids and labels in ``predictions.csv`` that a spreadsheet would run as a
             formula.
+        max_pixels: An image with more pixels is one that cannot be read.
         holdout: Share of the given labels to hold out of a first fit, to measure accuracy on them.
         seed: Seed of the fit and of the held-out labels.
         model: "auto" fits :class:`angpn.ANGPNClassifier`, "network" ``angpn.ANGPNNetworkClassifier``.
@@ -59,6 +61,7 @@ class LabellingOptions:
     impute: bool = False
     skip_bad: bool = False
     excel_safe: bool = False
+    max_pixels: int = MAX_PIXELS
     holdout: float = 0.0
     seed: int = 0
     model: Model = "auto"
@@ -213,6 +216,7 @@ def make_encoder(task: LabellingTask, *, progress: bool = False) -> Encoder:
         impute=options.impute,
         categorical=options.categorical,
         skip_bad=options.skip_bad,
+        max_pixels=options.max_pixels,
         progress=progress,
     )
 

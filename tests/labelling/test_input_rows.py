@@ -1,5 +1,7 @@
 import io
+import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import polars
@@ -7,8 +9,9 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_array_equal
 
-from angpn.labelling import read_rows
+from angpn.labelling import input_rows, read_rows
 from angpn.labelling.label_file import read_labels
+from angpn.utils import array_files, memory
 
 
 def write(path, text):
@@ -117,6 +120,93 @@ def test_missing_files_and_arrays_of_wrong_shape_are_named(tmp_path):
     np.save(tmp_path / "object.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(ValueError, match="without pickle"):
         read_rows(tmp_path / "object.npy")
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr"])
+def test_sparse_matrices_are_read_in_every_form_that_has_rows(tmp_path, kind):
+    matrix = scipy.sparse.random_array((12, 8), density=0.3, format=kind, rng=np.random.default_rng(0))
+    for save in (scipy.sparse.save_npz, partial(scipy.sparse.save_npz, compressed=False)):
+        save(tmp_path / "a.npz", matrix)
+        found = read_rows(tmp_path / "a.npz").content
+        assert isinstance(found, scipy.sparse.csr_array)
+        assert_array_equal(found.toarray(), matrix.toarray())
+
+
+def sparse_parts(**changes):
+    parts = {"format": np.array(b"csr"), "shape": np.array([2, 3]), "data": np.ones(2), "indices": np.array([0, 2])}
+    return {**parts, "indptr": np.array([0, 1, 2]), **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"indices": np.array([0, 3])}, "must be an array that numpy can read .*, got .*ind"),
+        ({"indices": np.array([0, -1])}, "must be an array that numpy can read .*, got .*ind"),
+        ({"indptr": np.array([0, 9, 2])}, "must be an array that numpy can read"),
+        ({"shape": np.array([5, 3])}, "must be an array that numpy can read"),
+        ({"format": np.array("dia")}, "must hold a matrix as csr, csc, bsr, got 'dia'; convert it by tocsr"),
+        ({"data": np.array(["a", "b"])}, "must be an array that numpy can read|must hold numbers"),
+    ],
+)
+def test_sparse_matrices_whose_parts_do_not_fit_are_refused(tmp_path, changes, message):
+    np.savez(tmp_path / "good.npz", **sparse_parts())
+    assert read_rows(tmp_path / "good.npz").content.shape == (2, 3)
+    np.savez(tmp_path / "a.npz", **sparse_parts(**changes))
+    with pytest.raises(ValueError, match=message):
+        read_rows(tmp_path / "a.npz")
+
+
+def test_a_sparse_matrix_of_more_columns_than_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    np.savez(tmp_path / "a.npz", **sparse_parts(shape=np.array([2, 2**40])))
+    monkeypatch.setattr(input_rows, "available_bytes", lambda: 10**10)
+    with pytest.raises(MemoryError, match=r"must have columns .*, got 1099511627776, which need 35184.4 GB"):
+        read_rows(tmp_path / "a.npz")
+    (tmp_path / "a.npz").unlink()
+    lacking = sparse_parts()
+    del lacking["data"]
+    np.savez(tmp_path / "a.npz", **lacking)
+    with pytest.raises(ValueError, match="must be an array that numpy can read .*, got 'data'"):
+        read_rows(tmp_path / "a.npz")
+
+
+def test_only_the_matrix_that_is_wanted_is_read(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "a.npz", X=np.eye(3), images=np.zeros((10, 20, 20, 3)), y=np.zeros(10**5))
+    monkeypatch.setattr(array_files, "available_bytes", lambda: 100)  # what X takes is 72
+    assert_array_equal(read_rows(tmp_path / "a.npz").content, np.eye(3))
+    np.savez_compressed(tmp_path / "a.npz", X=np.eye(4))
+    with pytest.raises(MemoryError, match=r"a.npz must fit into memory, got X of .* save a matrix as .npy"):
+        read_rows(tmp_path / "a.npz")
+    np.save(tmp_path / "a.npy", np.eye(4))
+    assert_array_equal(read_rows(tmp_path / "a.npy").content, np.eye(4))  # is mapped
+
+
+def test_a_locked_archive_is_named(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.eye(3))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    for mark, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        content[content.index(mark) + place] |= 1  # the flag of encryption
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="must be an array that numpy can read without pickle, got .*encrypted"):
+        read_rows(tmp_path / "a.npz")
+
+
+@pytest.mark.skipif(memory.peak_bytes() is None, reason="the system does not tell")
+@pytest.mark.slow
+def test_zeros_that_unpack_to_much_take_no_more_than_that(tmp_path):
+    """Once each, to see their shapes, and then the matrix again: 1.5 GB took 6.4."""
+    code = f"""
+import numpy as np
+from angpn.labelling import read_rows
+from angpn.utils import memory
+path = {str(tmp_path / "a.npz")!r}
+np.savez_compressed(path, X=np.zeros((250_000, 100)), other=np.zeros((10, 250_000, 10)))
+memory.forget_peak()
+before = memory.resident_bytes()
+matrix = read_rows(path).content
+print(memory.peak_bytes() - before - matrix.nbytes)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 50e6  # beside 200 MB; of the ids of 250,000 rows 20 MB
 
 
 def test_labels_are_matched_by_id(tmp_path):

@@ -12,6 +12,8 @@ import numpy as np
 import pooch
 import requests
 
+from angpn.utils.array_files import ArrayArchive
+
 FOLDER_VARIABLE = "ANGPN_DATA"
 ATTEMPTS = 3
 SECONDS_BETWEEN_ATTEMPTS = 1.0
@@ -93,9 +95,10 @@ def _quiet_pooch() -> Iterator[None]:
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Read the arrays of an .npz file, without pickle."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except FileNotFoundError:
+        with path.open("rb") as file:
+            archive = ArrayArchive(file, path)
+            return dict(zip(archive.headers, archive.read(list(archive.headers)), strict=True))
+    except (FileNotFoundError, MemoryError):
         raise
     except Exception as error:
         raise ValueError(

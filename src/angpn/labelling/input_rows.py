@@ -16,12 +16,17 @@ import polars.selectors
 import scipy.sparse
 
 from angpn.features import image_files, read_texts
+from angpn.utils.array_files import ArrayArchive, ArrayHeader, read_header
+from angpn.utils.memory import available_bytes
 
 Kind = Literal["images", "text", "table", "array"]
 
 TABLES = (".csv", ".tsv", ".parquet")
 _ARRAYS = (".npy", ".npz")
 _MATRIX_NAMES = ("X", "features", "embeddings", "data")
+_SPARSE = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array, "bsr": scipy.sparse.bsr_array}
+_SPARSE_PARTS = ("data", "indices", "indptr")
+_COLUMN_BYTES = 32  # of sums and means over the columns
 
 
 class Rows(NamedTuple):
@@ -169,37 +174,63 @@ def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataF
 
 
 def _read_array(path: Path, suffix: str) -> Any:  # (n, d) dense or CSR
-    matrix: Any
     try:
-        if suffix == ".npy":
-            matrix = np.lib.format.open_memmap(path, mode="r")
-        else:
-            with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-                matrix = None if "indptr" in file.files else _matrix_of(file, path)
-            if matrix is None:
-                matrix = scipy.sparse.csr_array(scipy.sparse.load_npz(path))
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, ValueError) and "must" in str(error):
+        with path.open("rb") as file:
+            if suffix == ".npy":
+                _check_matrix(read_header(file), path)
+                return np.lib.format.open_memmap(path, mode="r")
+            archive = ArrayArchive(file, path)
+            if "indptr" in archive.headers:
+                return _sparse_matrix(archive, path)
+            (matrix,) = archive.read([_matrix_name(archive, path)])
+            return matrix
+    except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        if str(error).startswith(f"{path} must"):
             raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"{path} must be an array that numpy can read without pickle, got {reason}") from None
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"{path} must hold a matrix, rows by features, got shape {matrix.shape}; reshape it")
-    if matrix.dtype.kind not in "fiub":
-        raise ValueError(f"{path} must hold numbers, got {matrix.dtype}; save it as float32")
-    return matrix
 
 
-def _matrix_of(file: Any, path: Path) -> Any:
-    """Return the only matrix of an .npz file, or the one with a usual name among several."""
-    matrices = [name for name in file.files if file[name].ndim == 2]
+def _matrix_name(archive: ArrayArchive, path: Path) -> str:
+    """Return the name of the only matrix of an .npz file, or of the one with a usual name among several."""
+    matrices = [name for name, header in archive.headers.items() if len(header.shape) == 2]
     named = [name for name in _MATRIX_NAMES if name in matrices]
     if len(matrices) != 1 and not named:
         raise ValueError(
             f"{path} must hold one matrix, or one named {', '.join(_MATRIX_NAMES)}, got arrays "
-            f"{', '.join(file.files) or 'of no name'}; save the matrix alone"
+            f"{', '.join(sorted(archive.headers)) or 'of no name'}; save the matrix alone"
         )
-    return file[named[0] if named else matrices[0]]
+    name = named[0] if named else matrices[0]
+    _check_matrix(archive.headers[name], path)
+    return name
+
+
+def _check_matrix(header: ArrayHeader, path: Path) -> None:
+    if header.dtype.hasobject:
+        raise ValueError(f"{path} must be an array that numpy can read without pickle, got objects; save numbers")
+    if len(header.shape) != 2 or 0 in header.shape:
+        raise ValueError(f"{path} must hold a matrix, rows by features, got shape {header.shape}; reshape it")
+    if header.dtype.kind not in "fiub":
+        raise ValueError(f"{path} must hold numbers, got {header.dtype}; save it as float32")
+
+
+def _sparse_matrix(archive: ArrayArchive, path: Path) -> scipy.sparse.csr_array:
+    """Return the matrix that ``scipy.sparse.save_npz`` wrote."""
+    kind, shape = archive.read(["format", "shape"])
+    name = kind.item().decode() if kind.dtype.kind == "S" else str(kind)
+    if name not in _SPARSE:
+        raise ValueError(f"{path} must hold a matrix as {', '.join(_SPARSE)}, got {name!r}; convert it by tocsr()")
+    parts = archive.read(_SPARSE_PARTS, copies=1 if name == "csr" else 2)  # others are converted
+    matrix = _SPARSE[name](tuple(parts), shape=tuple(shape.tolist()))
+    matrix.check_format(full_check=True)  # compiled code will trust its indices
+    _check_matrix(ArrayHeader(matrix.shape, matrix.dtype), path)
+    needed, free = _COLUMN_BYTES * matrix.shape[1], available_bytes()
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"{path} must have columns of which one number each fits into memory, got {matrix.shape[1]}, which need "
+            f"{needed / 1e9:.1f} GB where {free / 1e9:.1f} GB are free; leave out the empty ones"
+        )
+    return scipy.sparse.csr_array(matrix)
 
 
 def _ids(column: polars.Series, path: Path, name: str) -> list[str]:

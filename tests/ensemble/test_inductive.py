@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from torch.testing import assert_close
 
 from angpn import neighbor_graph
@@ -144,6 +144,25 @@ def test_what_depends_on_fitted_rows_only_is_computed_once():
     assert found.graphs is found.graphs
     assert found.adjacencies is found.adjacencies
     assert found.sent(1, (0.5, 2)) is found.sent(1, (0.5, 2))
+
+
+def test_in_another_order_of_the_fitted_rows_all_is_the_same_to_the_last_bit(monkeypatch):
+    fitted, rows = trained_ensemble()
+    new = moved(rows, 0.3)
+    expected, sent, embedding = answers(fitted, rows, new), *ordered_parts(inductive(fitted, rows))
+    monkeypatch.setattr("angpn.ensemble.inductive._MANY_ROWS", 0)
+    monkeypatch.setattr("angpn.neighbors.locality._TOGETHER", 4)
+    found = inductive(fitted, rows)
+    assert not np.array_equal(found.order, np.arange(90))
+    assert_array_equal(np.sort(found.order), np.arange(90))
+    for one, other in zip(
+        (*answers(fitted, rows, new), *ordered_parts(found)), (*expected, sent, embedding), strict=True
+    ):
+        assert_array_equal(one, other)
+
+
+def ordered_parts(found):
+    return found.sent(1, (0.8, 3)), found.embedding()
 
 
 # Graphs and embedding

@@ -15,7 +15,11 @@ from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
 from angpn.kernels.rows import weighted_sum_rows
 from angpn.kernels.threads import over_rows
+from angpn.neighbors.locality import NEAREST, locality_order
 from angpn.neighbors.neighborhood import Neighborhood
+from angpn.utils.typing import Array
+
+_MANY_ROWS = 2**14  # of which the features are not in the cache
 
 
 class InductiveEnsemble:
@@ -41,14 +45,31 @@ class InductiveEnsemble:
 
     @cached_property
     def adjacencies(self) -> list[Adjacency]:
-        """A of Eq. (13) for each of these graphs."""
-        return [Adjacency(graph, self.ensemble.options.direction) for graph in self.graphs]
+        """A of Eq. (13) for each of these graphs, for features in ``order``."""
+        return [Adjacency(graph, self.ensemble.options.direction, order=self.order) for graph in self.graphs]
+
+    @cached_property
+    def order(self) -> Array | None:  # (n,)
+        """Where rows are many, an order in which neighbours are close in memory: a hop is then three times as fast."""
+        if self.neighborhood.n_rows < _MANY_ROWS:
+            return None
+        return locality_order(self.neighborhood.indices[:, :NEAREST]).numpy()
 
     def embedding(self) -> Tensor:  # (n, p)
         """Return the propagated features of the fitted rows that the best head is trained on."""
         alpha, n_hops = self.ensemble.embedding_hops
-        *_, last = after_each_hop(self._features, self.adjacencies[-1], alpha, n_hops)
-        return last
+        *_, last = after_each_hop(self._ordered_features(), self.adjacencies[-1], alpha, n_hops)
+        return self._in_data_order(last)
+
+    def _ordered_features(self) -> Tensor:  # (n, p)
+        return self._features if self.order is None else self._features[self.order]
+
+    def _in_data_order(self, ordered: Tensor) -> Tensor:  # (n, p)
+        if self.order is None:
+            return ordered
+        found = torch.empty_like(ordered)
+        found[self.order] = ordered
+        return found
 
     def predict_new(
         self,
@@ -90,12 +111,12 @@ class InductiveEnsemble:
         if found is not None:
             return found
         (alpha, n_hops), found = hops, torch.zeros_like(self._features)
-        before = after_each_hop(self._features, self.adjacencies[number], alpha, max(0, n_hops - 1))
+        before = after_each_hop(self._ordered_features(), self.adjacencies[number], alpha, max(0, n_hops - 1))
         for t, fitted in enumerate(before):
             if t < n_hops:
                 found.add_(fitted, alpha=alpha * (1 - alpha) ** (n_hops - 1 - t))
-        self._sent[number, hops] = found  # every batch of new rows needs it
-        return found
+        self._sent[number, hops] = self._in_data_order(found)  # every batch of new rows needs it
+        return self._sent[number, hops]
 
     def _weights(
         self,

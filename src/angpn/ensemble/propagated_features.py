@@ -23,8 +23,14 @@ from angpn.utils.typing import Array
 class Adjacency:
     """A of Eq. (13): S, or made from S and its transpose. The matrix is made when it is first used."""
 
-    def __init__(self, graph: scipy.sparse.csr_array, direction: Direction, partition: Partition = ALL_ROWS) -> None:
-        self._graph, self._direction, self.partition = graph, direction, partition
+    def __init__(
+        self,
+        graph: scipy.sparse.csr_array,
+        direction: Direction,
+        partition: Partition = ALL_ROWS,
+        order: Array | None = None,  # (n,) in which features come; that of the graph by default
+    ) -> None:
+        self._graph, self._direction, self.partition, self._order = graph, direction, partition, order
         self.n_rows = graph.shape[0]
 
     def __call__(self, features: Tensor) -> Tensor:  # (n, p)
@@ -35,6 +41,11 @@ class Adjacency:
     @cached_property
     def _matrix(self) -> tuple[tuple[Tensor, Tensor, Tensor, int], HaloExchange]:
         matrix, halo_exchange = adjacency_matrix(self._graph, self._direction, self.partition)
+        if self._order is not None:
+            number_of = np.empty(self.n_rows, np.int32)
+            number_of[self._order] = np.arange(self.n_rows, dtype=np.int32)
+            matrix = matrix[self._order]
+            matrix.indices = number_of[matrix.indices]  # the order of entries stays, and so do sums to the last bit
         numbers = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (matrix.indptr, matrix.indices))
         return (*numbers, torch.from_numpy(matrix.data).float(), matrix.shape[1]), halo_exchange
 

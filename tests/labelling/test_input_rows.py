@@ -1,6 +1,9 @@
+import gzip
 import io
 import subprocess
 import sys
+import zlib
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -9,9 +12,10 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_array_equal
 
-from angpn.labelling import input_rows, read_rows
+from angpn.labelling import read_rows
 from angpn.labelling.label_file import read_labels
-from angpn.utils import array_files, memory
+from angpn.utils import memory
+from angpn.utils.parquet_footer import unpacked_bytes
 
 
 def write(path, text):
@@ -158,8 +162,8 @@ def test_sparse_matrices_whose_parts_do_not_fit_are_refused(tmp_path, changes, m
 
 def test_a_sparse_matrix_of_more_columns_than_fit_into_memory_is_refused(tmp_path, monkeypatch):
     np.savez(tmp_path / "a.npz", **sparse_parts(shape=np.array([2, 2**40])))
-    monkeypatch.setattr(input_rows, "available_bytes", lambda: 10**10)
-    with pytest.raises(MemoryError, match=r"must have columns .*, got 1099511627776, which need 35184.4 GB"):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**10)
+    with pytest.raises(MemoryError, match=r"takes 35184.4 GB where 10.0 GB are free; leave out empty ones of the 1099"):
         read_rows(tmp_path / "a.npz")
     (tmp_path / "a.npz").unlink()
     lacking = sparse_parts()
@@ -171,10 +175,10 @@ def test_a_sparse_matrix_of_more_columns_than_fit_into_memory_is_refused(tmp_pat
 
 def test_only_the_matrix_that_is_wanted_is_read(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "a.npz", X=np.eye(3), images=np.zeros((10, 20, 20, 3)), y=np.zeros(10**5))
-    monkeypatch.setattr(array_files, "available_bytes", lambda: 100)  # what X takes is 72
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100)  # what X takes is 72
     assert_array_equal(read_rows(tmp_path / "a.npz").content, np.eye(3))
     np.savez_compressed(tmp_path / "a.npz", X=np.eye(4))
-    with pytest.raises(MemoryError, match=r"a.npz must fit into memory, got X of .* save a matrix as .npy"):
+    with pytest.raises(MemoryError, match=r"a.npz must fit into memory, .* save the matrix as .npy"):
         read_rows(tmp_path / "a.npz")
     np.save(tmp_path / "a.npy", np.eye(4))
     assert_array_equal(read_rows(tmp_path / "a.npy").content, np.eye(4))  # is mapped
@@ -207,6 +211,75 @@ print(memory.peak_bytes() - before - matrix.nbytes)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 50e6  # beside 200 MB; of the ids of 250,000 rows 20 MB
+
+
+def test_a_table_that_unpacks_to_more_than_fits_is_not_read(tmp_path, monkeypatch):
+    """Equal values are packed into a few bytes, be they numbers, vectors or texts."""
+    path = tmp_path / "a.parquet"
+    frame = polars.DataFrame({"x": np.zeros(10**5), "text": ["a" * 1000] * 10**5})
+    frame.write_parquet(path)
+    assert path.stat().st_size < 10**4
+    assert read_rows(path).content.shape == frame.shape
+    monkeypatch.setattr(memory, "available_bytes", lambda: 2 * 10**6)
+    with pytest.raises(
+        MemoryError, match=r"a.parquet must fit into memory, .* GB are free; take fewer columns or rows"
+    ):
+        read_rows(path)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**7)  # for the packed texts, and not for 100,000 copies
+    for column in ("text", "label_column", "id_column"):
+        with pytest.raises(MemoryError, match=r"takes 0.1 GB where .* are free; shorten the texts of 'text'"):
+            read_rows(path, **{column: "text"})
+
+
+def test_vectors_that_unpack_to_more_than_fits_are_not_read(tmp_path, monkeypatch):
+    polars.DataFrame({"v": [[0.5] * 100] * 1000}).write_parquet(tmp_path / "a.parquet")
+    assert read_rows(tmp_path / "a.parquet").content.shape == (1000, 100)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**6)  # enough for 100,000 numbers, not for lists of them
+    with pytest.raises(MemoryError, match=r"takes 0.0 GB where 0.0 GB are free; save the vectors as a matrix, .npy"):
+        read_rows(tmp_path / "a.parquet")
+
+
+def test_the_footer_of_a_table_tells_what_its_columns_take(tmp_path):
+    numbers = np.arange(10**4)
+    frame = polars.DataFrame(
+        {
+            "float": numbers + 0.5,
+            "int": numbers.astype(np.int32),
+            "flag": numbers % 2 == 0,
+            "text": [f"word {number}" for number in numbers],
+            "vector": [[0.5] * 20] * 10**4,
+            "category": polars.Series(["a", "b"] * 5000, dtype=polars.Categorical),
+            "struct": [{"u": 1, "v": 2.0}] * 10**4,
+        }
+    )
+    for options in ({}, {"compression": "uncompressed"}, {"row_group_size": 999}, {"statistics": "full"}):
+        frame.write_parquet(tmp_path / "a.parquet", **options)
+        assert 0.8 < unpacked_bytes(tmp_path / "a.parquet") / frame.estimated_size() < 2
+    whole = (tmp_path / "a.parquet").read_bytes()
+    generator, length = np.random.default_rng(0), int.from_bytes(whole[-8:-4], "little")
+    for _ in range(300):
+        footer = bytearray(whole[-8 - length :])
+        for place in generator.integers(length, size=2):
+            footer[place] = generator.integers(256)
+        (tmp_path / "b.parquet").write_bytes(footer)
+        with suppress(ValueError):  # and nothing else
+            unpacked_bytes(tmp_path / "b.parquet")
+    (tmp_path / "b.parquet").write_bytes(whole[:-8] + b"\xff\xff\xff\x7fPAR1")
+    with pytest.raises(
+        ValueError, match="must be a parquet file that can be read, got no footer of Parquet; repair it"
+    ):
+        read_rows(tmp_path / "b.parquet")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+def test_packed_text_is_refused(tmp_path, monkeypatch, pack):
+    content = pack(b"x,y\n" + b"1,2\n" * 100)
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a.csv must be plain text, got text packed by (gzip|zlib); unpack it"):
+        read_rows(tmp_path / "a.csv")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    with pytest.raises(ValueError, match=r"- must be plain text, got text packed by"):
+        read_rows("-")
 
 
 def test_labels_are_matched_by_id(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from angpn.datasets.cache import read_arrays
-from angpn.utils import array_files
+from angpn.utils import memory
 from angpn.utils.array_files import ArrayArchive, read_header
 
 ARRAYS = {
@@ -102,15 +102,15 @@ def test_other_members_are_passed_over(tmp_path):
 def test_what_does_not_fit_into_memory_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "a.npz"
     np.savez_compressed(path, X=np.zeros((10**4, 100)), y=np.zeros(10**4))
-    monkeypatch.setattr(array_files, "available_bytes", lambda: 9 * 10**6)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 9 * 10**6)
     archive = opened(path)
     assert archive.read(["X"])[0].nbytes == 8 * 10**6
     monkeypatch.setattr(np.lib.format, "read_array", None)
-    message = "must fit into memory, got X of 0.0 GB where 0.0 GB are free; save a matrix as .npy, which is mapped"
+    message = "must fit into memory, got one that takes 0.0 GB where 0.0 GB are free; save the matrix as .npy, which"
     with pytest.raises(MemoryError, match=f"{re.escape(str(path))} {message}"):
         archive.read(["X"], copies=2)
-    monkeypatch.setattr(array_files, "available_bytes", lambda: 1000)
-    with pytest.raises(MemoryError, match="got X, y of 0.0 GB"):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    with pytest.raises(MemoryError, match="must fit into memory"):
         read_arrays(path)
 
 

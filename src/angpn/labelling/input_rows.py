@@ -3,8 +3,6 @@
 import io
 import os
 import sys
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,20 +11,17 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import polars
 import polars.selectors
-import scipy.sparse
 
 from angpn.features import image_files, read_texts
-from angpn.utils.array_files import ArrayArchive, ArrayHeader, read_header
-from angpn.utils.memory import available_bytes
+from angpn.labelling.array_input import ARRAYS, read_array
+from angpn.utils.memory import check_fits
+from angpn.utils.parquet_footer import unpacked_bytes
 
 Kind = Literal["images", "text", "table", "array"]
 
 TABLES = (".csv", ".tsv", ".parquet")
-_ARRAYS = (".npy", ".npz")
-_MATRIX_NAMES = ("X", "features", "embeddings", "data")
-_SPARSE = {"csr": scipy.sparse.csr_array, "csc": scipy.sparse.csc_array, "bsr": scipy.sparse.bsr_array}
-_SPARSE_PARTS = ("data", "indices", "indptr")
-_COLUMN_BYTES = 32  # of sums and means over the columns
+_PACKED = {"gzip": (b"\x1f\x8b",), "zlib": (b"\x78\x01", b"\x78\x9c", b"\x78\xda"), "zstd": (b"\x28\xb5\x2f\xfd",)}
+_STRING_BYTES, _NUMBER_BYTES = 64, 40  # of a Python string beside its characters, and of a number in a list
 
 
 class Rows(NamedTuple):
@@ -95,13 +90,13 @@ def read_rows(
         return Rows("images", [file.relative_to(path).as_posix() for file in files], files, None)
     if not path.exists():
         raise FileNotFoundError(f"{path} must be a file or folder, got none there; check the name")
-    if suffix in _ARRAYS:
-        matrix = _read_array(path, suffix)
+    if suffix in ARRAYS:
+        matrix = read_array(path)
         return Rows("array", _row_numbers(matrix.shape[0]), matrix, None)
     if suffix == ".txt":
         texts = read_texts(path)
         return Rows("text", _row_numbers(len(texts)), texts, None)
-    known = ", ".join((*TABLES, *_ARRAYS, ".txt"))
+    known = ", ".join((*TABLES, *ARRAYS, ".txt"))
     raise ValueError(
         f"{path} must be a folder of images or a file named {known}, got {suffix or 'no'} suffix; rename it"
     )
@@ -121,9 +116,9 @@ def _table_rows(
         if name is not None and name not in frame.columns:
             raise ValueError(f"{path} must have a column {name!r}, got {', '.join(map(repr, frame.columns))}")
     ids = _row_numbers(frame.height) if id_column is None else _ids(frame[id_column], path, id_column)
-    labels = None if label_column is None else [_strip_label(label) for label in frame[label_column].to_list()]
+    labels = None if label_column is None else [_strip_label(label) for label in _strings(frame[label_column], path)]
     if text is not None:
-        texts = ["" if value is None else value for value in frame[text].to_list()]
+        texts = ["" if value is None else value for value in _strings(frame[text], path)]
         return Rows("text", ids, texts, labels)
     rest = [name for name in frame.columns if name not in (label_column, id_column, *drop)]
     if not rest:
@@ -135,6 +130,7 @@ def _table_rows(
 
 def _vectors(column: polars.Series, path: Path) -> Any:  # (n, d)
     """Return a column of vectors, as embeddings are often stored, as a matrix."""
+    check_fits(_NUMBER_BYTES * len(column.explode()), path, "save the vectors as a matrix, .npy")
     vectors = [vector or [] for vector in column.to_list()]
     lengths = {len(vector) for vector in vectors}
     if len(lengths) != 1 or 0 in lengths:
@@ -155,8 +151,10 @@ def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataF
         raise FileNotFoundError(f"{path} must be a file, got none there; check the name")
     else:
         source = path
+    _check_not_packed(source, path, suffix)
     try:
         if suffix == ".parquet":
+            check_fits(unpacked_bytes(path), path, "take fewer columns or rows")
             frame = polars.read_parquet(source).with_columns(polars.selectors.float().fill_nan(None))
             return frame.with_columns(polars.col(name).cast(polars.String) for name in as_text if name in frame.columns)
         separator = "\t" if suffix == ".tsv" else ","
@@ -168,73 +166,34 @@ def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataF
         )
     except polars.exceptions.NoDataError:
         raise ValueError(f"{path} must hold a header and rows, got an empty file; name another file") from None
-    except (polars.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+    except (polars.exceptions.PolarsError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"{path} must be a {suffix[1:]} file that can be read, got {reason}; repair it") from None
 
 
-def _read_array(path: Path, suffix: str) -> Any:  # (n, d) dense or CSR
-    try:
+def _check_not_packed(source: Any, path: Path, suffix: str) -> None:
+    """Refuse packed text, which polars would unpack whatever its size."""
+    if suffix == ".parquet":
+        return
+    if isinstance(source, Path):
         with path.open("rb") as file:
-            if suffix == ".npy":
-                _check_matrix(read_header(file), path)
-                return np.lib.format.open_memmap(path, mode="r")
-            archive = ArrayArchive(file, path)
-            if "indptr" in archive.headers:
-                return _sparse_matrix(archive, path)
-            (matrix,) = archive.read([_matrix_name(archive, path)])
-            return matrix
-    except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        if str(error).startswith(f"{path} must"):
-            raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"{path} must be an array that numpy can read without pickle, got {reason}") from None
+            head = file.read(4)
+    else:
+        head = source.getvalue()[:4]
+    for kind, marks in _PACKED.items():
+        if head.startswith(marks):
+            raise ValueError(f"{path} must be plain text, got text packed by {kind}; unpack it")
 
 
-def _matrix_name(archive: ArrayArchive, path: Path) -> str:
-    """Return the name of the only matrix of an .npz file, or of the one with a usual name among several."""
-    matrices = [name for name, header in archive.headers.items() if len(header.shape) == 2]
-    named = [name for name in _MATRIX_NAMES if name in matrices]
-    if len(matrices) != 1 and not named:
-        raise ValueError(
-            f"{path} must hold one matrix, or one named {', '.join(_MATRIX_NAMES)}, got arrays "
-            f"{', '.join(sorted(archive.headers)) or 'of no name'}; save the matrix alone"
-        )
-    name = named[0] if named else matrices[0]
-    _check_matrix(archive.headers[name], path)
-    return name
-
-
-def _check_matrix(header: ArrayHeader, path: Path) -> None:
-    if header.dtype.hasobject:
-        raise ValueError(f"{path} must be an array that numpy can read without pickle, got objects; save numbers")
-    if len(header.shape) != 2 or 0 in header.shape:
-        raise ValueError(f"{path} must hold a matrix, rows by features, got shape {header.shape}; reshape it")
-    if header.dtype.kind not in "fiub":
-        raise ValueError(f"{path} must hold numbers, got {header.dtype}; save it as float32")
-
-
-def _sparse_matrix(archive: ArrayArchive, path: Path) -> scipy.sparse.csr_array:
-    """Return the matrix that ``scipy.sparse.save_npz`` wrote."""
-    kind, shape = archive.read(["format", "shape"])
-    name = kind.item().decode() if kind.dtype.kind == "S" else str(kind)
-    if name not in _SPARSE:
-        raise ValueError(f"{path} must hold a matrix as {', '.join(_SPARSE)}, got {name!r}; convert it by tocsr()")
-    parts = archive.read(_SPARSE_PARTS, copies=1 if name == "csr" else 2)  # others are converted
-    matrix = _SPARSE[name](tuple(parts), shape=tuple(shape.tolist()))
-    matrix.check_format(full_check=True)  # compiled code will trust its indices
-    _check_matrix(ArrayHeader(matrix.shape, matrix.dtype), path)
-    needed, free = _COLUMN_BYTES * matrix.shape[1], available_bytes()
-    if free is not None and needed > free:
-        raise MemoryError(
-            f"{path} must have columns of which one number each fits into memory, got {matrix.shape[1]}, which need "
-            f"{needed / 1e9:.1f} GB where {free / 1e9:.1f} GB are free; leave out the empty ones"
-        )
-    return scipy.sparse.csr_array(matrix)
+def _strings(column: polars.Series, path: Path) -> list[Any]:
+    """Return a column of texts, which may be packed as one text and how often it comes."""
+    length = column.str.len_bytes().sum() or 0
+    check_fits(int(length) + _STRING_BYTES * len(column), path, f"shorten the texts of {column.name!r}")
+    return column.to_list()
 
 
 def _ids(column: polars.Series, path: Path, name: str) -> list[str]:
-    ids = column.to_list()
+    ids = _strings(column, path)
     if None in ids:
         raise ValueError(f"{path} must have an id in every row of {name!r}, got none in row {ids.index(None)}; fill it")
     check_unique(ids, f"column {name!r} of {path}")

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from angpn.utils.memory import available_bytes
+from angpn.utils.memory import check_fits
 from angpn.utils.typing import Array
 
 _HEAD = 2**14  # bytes within which a header must end; numpy refuses headers of more than 10,000
@@ -82,12 +82,8 @@ class ArrayArchive:
             MemoryError: If they do not.
             ValueError: If one holds objects.
         """
-        needed, free = copies * sum(self.headers[name].n_bytes for name in names), available_bytes()
-        if free is not None and needed > free:
-            raise MemoryError(
-                f"{self._path} must fit into memory, got {', '.join(names)} of {needed / 1e9:.1f} GB where "
-                f"{free / 1e9:.1f} GB are free; save a matrix as .npy, which is mapped and not read, or take fewer rows"
-            )
+        needed = copies * sum(self.headers[name].n_bytes for name in names)
+        check_fits(needed, self._path, "save the matrix as .npy, which is mapped and not read, or take fewer rows")
         return [self._read(name) for name in names]
 
     def _read(self, name: str) -> Array:

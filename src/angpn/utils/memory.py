@@ -28,6 +28,16 @@ def available_bytes() -> int | None:
     return limit - used if free is None else min(free, limit - used)
 
 
+def check_fits(needed: int, path: Path, remedy: str) -> None:
+    """Raise MemoryError where what a file unpacks to is more than is free."""
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"{path} must fit into memory, got one that takes {needed / 1e9:.1f} GB where {free / 1e9:.1f} GB are "
+            f"free; {remedy}"
+        )
+
+
 def forget_peak() -> None:
     """Begin anew from what the process holds now; what it has freed but kept for later is given back first."""
     gc.collect()

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from angpn import ANGPNClassifier
 from angpn.cli import app
+from angpn.utils import temporary_folders
 from label_inputs import read_predictions, write_labels
 
 TESTS = Path(__file__).parents[1]
@@ -145,6 +146,25 @@ def test_file_names_that_are_not_utf8_are_printed_and_come_back(photos, tmp_path
     run("predict", tmp_path / "out" / "model", mine, "--skip-bad", "-o", tmp_path / "new.csv")
     assert (tmp_path / "new.csv").read_bytes() == printed.stdout
     assert b"\ncaf\xe9.png," in printed.stdout
+
+
+@posix
+def test_what_a_killed_run_left_is_completed_before_the_next_run_computes(wine, tmp_path, monkeypatch):
+    """Between the two renames of systems without an exchange, the result is in the temporary folder alone."""
+    path, _ = wine
+    left = tmp_path / f".angpn-{temporary_folders._HOST}01234567.model"
+    for name in ("old", "new"):
+        (left / name).mkdir(parents=True)
+        (left / name / "predictions.csv").write_text(name)
+
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("angpn.labelling.run_task", interrupt)
+    done = CliRunner().invoke(app, ["label", str(path), "--label-column", "cultivar", "-o", str(tmp_path)])
+    assert done.exit_code == 130, done.output
+    assert os.listdir(tmp_path) == ["model"]
+    assert (tmp_path / "model" / "predictions.csv").read_text() == "new"
 
 
 def test_names_of_classes_that_are_not_utf8_are_printed_saved_and_read_again(tmp_path):

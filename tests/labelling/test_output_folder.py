@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -227,6 +228,13 @@ def test_a_living_run_is_left_alone(tmp_path):
     assert sorted(os.listdir(tmp_path)) == NAMES
 
 
+def test_runs_at_once_replace_each_other(tmp_path, fast):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: write(tmp_path, f"run{number}"), range(60)))
+    assert seen(tmp_path) in {f"run{number}" for number in range(60)}
+    assert sorted(os.listdir(tmp_path)) == NAMES
+
+
 # What may be in the folder
 
 
@@ -264,6 +272,13 @@ def test_other_things_under_the_names_of_outputs_are_refused_and_kept(tmp_path, 
     with pytest.raises(OSError, match=message):
         write(tmp_path, "new")
     assert (tmp_path / name).lstat() == before
+
+
+def test_a_model_that_may_not_be_replaced_is_refused(tmp_path, monkeypatch):
+    write(tmp_path, "old")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / "model")  # a superuser may write anywhere
+    with pytest.raises(PermissionError, match="model must be a folder that can be replaced, got one that is read-only"):
+        check_output_folder(tmp_path)
 
 
 @pytest.mark.parametrize("write_before", [write, write_as_0_1_0])

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 import angpn
 from angpn import ANGPNClassifier
 from angpn.cli import app
+from angpn.cli.label import MAX_PIXELS
+from angpn.features import image_file
 from label_inputs import read_predictions, write_labels
 
 
@@ -220,6 +222,18 @@ def test_labels_that_cannot_be_trained_on(tmp_path):
     assert "--holdout must lie between 0 and 1" in error_of(tmp_path, few, "--label-column", "y", "--holdout", "2")
 
 
+def test_max_pixels_bounds_the_images(tmp_path):
+    images = pytest.importorskip("PIL.Image", reason="reading images needs pip install angpn[images]")
+    assert MAX_PIXELS == image_file.MAX_PIXELS
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number in range(12):
+        images.new("RGB", (10, 10), (20 * number, 255 * (number % 2), 0)).save(folder / f"{number}.png")
+    labels = write_labels(tmp_path / "l.csv", ["0.png", "1.png"], ["a", "b"])
+    message = "must have at most 99 pixels, got 10 x 10; shrink it, or raise max_pixels, or pass --skip-bad"
+    assert message in error_of(tmp_path, folder, "--labels", labels, "--max-pixels", "99")
+
+
 @pytest.mark.slow
 def test_an_unreadable_image_among_many(photos, tmp_path):
     folder, labels, truth = photos
@@ -236,6 +250,9 @@ def test_an_unreadable_image_among_many(photos, tmp_path):
     assert "skipped bad.png: " in done.stdout
     lines = read_predictions(tmp_path / "out" / "predictions.csv")
     assert [line["id"] for line in lines] == sorted(truth)
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "out" / "model"), str(folder), "--max-pixels", "9"])
+    assert done.exit_code == 1
+    assert "must have at most 9 pixels, got more than twice as many" in done.stderr
 
 
 def test_labels_that_mark_missing_and_ids_that_may_be_shifted(tmp_path):

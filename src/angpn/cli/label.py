@@ -12,6 +12,9 @@ import typer
 
 from angpn.cli.shared import echo, plain_errors, print_data, print_result, split_names
 
+MaxPixels = Annotated[int, typer.Option(help="An image with more pixels is one that cannot be read.", min=1)]
+MAX_PIXELS = 200_000_000  # that of angpn.features, which is not imported before it is used
+
 
 class Model(StrEnum):
     """Values of ``--model``."""
@@ -54,6 +57,7 @@ def label(
     excel_safe: Annotated[
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
     ] = False,
+    max_pixels: MaxPixels = MAX_PIXELS,
     model: Annotated[
         Model, typer.Option(help="auto: an ensemble that selects its hyper-parameters; network: the paper's network.")
     ] = Model.auto,
@@ -104,6 +108,7 @@ def label(
         impute=impute,
         skip_bad=skip_bad,
         excel_safe=excel_safe,
+        max_pixels=max_pixels,
         holdout=holdout,
         seed=seed,
         model=model.value,
@@ -194,6 +199,7 @@ def predict(
     excel_safe: Annotated[
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
     ] = False,
+    max_pixels: MaxPixels = MAX_PIXELS,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Label new rows with a saved model."""
@@ -203,7 +209,12 @@ def predict(
 
     with plain_errors(quiet=quiet):
         lines, skipped = predict_file(
-            model, input, skip_bad=skip_bad, excel_safe=excel_safe, progress=not quiet and sys.stderr.isatty()
+            model,
+            input,
+            skip_bad=skip_bad,
+            excel_safe=excel_safe,
+            max_pixels=max_pixels,
+            progress=not quiet and sys.stderr.isatty(),
         )
         if output == "-":
             print_data(lines)

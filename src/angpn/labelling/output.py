@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from angpn.estimators.auto import ANGPNClassifier
+from angpn.features.image_file import MAX_PIXELS
 from angpn.labelling.encoders import ENCODERS, Encoder, ImageEncoder
 from angpn.labelling.input_rows import TABLES, Rows, read_rows
 from angpn.labelling.job import LabellingResult
@@ -47,6 +48,7 @@ def predict_file(
     *,
     skip_bad: bool = False,
     excel_safe: bool = False,
+    max_pixels: int = MAX_PIXELS,
     progress: bool = False,
 ) -> tuple[str, dict[str, str]]:
     """Predict the labels of new rows by a saved model.
@@ -56,6 +58,7 @@ def predict_file(
         path: New rows of the same kind, see :func:`~angpn.labelling.read_rows`.
         skip_bad: Leave out images that cannot be read.
         excel_safe: Put an apostrophe before ids and labels that a spreadsheet would run as a formula.
+        max_pixels: An image with more pixels is one that cannot be read.
         progress: Show a progress bar while images are encoded.
 
     Returns:
@@ -68,7 +71,7 @@ def predict_file(
     header, encoder, classifier = _load_model(Path(model))
     rows = _read_new_rows(path, header)
     if isinstance(encoder, ImageEncoder):
-        encoder.skip_bad, encoder.progress = skip_bad, progress
+        encoder.skip_bad, encoder.max_pixels, encoder.progress = skip_bad, max_pixels, progress
     features = encoder.transform(rows.content)
     skipped = dict[str, str]()
     ids = rows.ids

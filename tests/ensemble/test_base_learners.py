@@ -1,9 +1,8 @@
 """The protocol of base learners: what each kind has, and that a further kind needs nothing but that."""
 
 import inspect
-import json
 from dataclasses import astuple, dataclass, is_dataclass, replace
-from typing import Any, NamedTuple, get_type_hints
+from typing import NamedTuple, get_type_hints
 
 import numpy as np
 import pytest
@@ -25,6 +24,8 @@ from angpn.ensemble.scaling import Scaling
 from angpn.ensemble.self_training import FoldModel, SelfTraining
 from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.distributed import serial_map
+from angpn.utils.array_checks import check_arrays, singles
+from angpn.utils.schema import Saved
 from ensemble_problems import KERNEL, LINEAR, SPREADING, clusters, ensemble_options, first_labels
 
 CONFIG = EnsembleConfig()
@@ -88,6 +89,10 @@ class CentroidParameters(NamedTuple):
         return float(self.n_hops)
 
 
+class CentroidState(Saved, tag_field="kind", tag="nearest_centroid"):
+    parameters: tuple[float, int, float]
+
+
 @dataclass(frozen=True)
 class NearestCentroid:
     parameters: CentroidParameters
@@ -125,12 +130,13 @@ class NearestCentroid:
     def in_data_order(self, partition):
         return self
 
-    def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return {"parameters": list(self.parameters)}, {"centroids": self.centroids.numpy()}
+    def state(self):
+        return CentroidState(parameters=tuple(self.parameters)), {"centroids": self.centroids.numpy()}
 
     @classmethod
-    def from_state(cls, header, arrays):
-        return cls(CentroidParameters(*header["parameters"]), torch.from_numpy(arrays["centroids"]))
+    def from_state(cls, state, arrays, *, width, n_classes, **_):
+        check_arrays(arrays, {"centroids": singles(n_classes, width)})
+        return cls(CentroidParameters(*state.parameters), torch.from_numpy(arrays["centroids"]))
 
 
 CENTROID = CentroidParameters(0.5, 1, 2.0)
@@ -195,8 +201,8 @@ def test_a_further_kind_is_self_trained_selected_again_saved_and_predicts_new_ro
     assert np.mean(final.probabilities.argmax(dim=1).numpy() == TRUTH) > 0.8
 
     ensemble = Ensemble(rows.scaling, GRAPH, final.learners, calibrated.calibration, final.graph_probabilities)
-    header, arrays = ensemble.state()
-    loaded = Ensemble.from_state(json.loads(json.dumps(header)), arrays)
+    state, arrays = ensemble.state()
+    loaded = Ensemble.from_state(state, arrays, n_rows=60, n_features=rows.features.shape[1], n_classes=3)
     new, candidates, distances = (
         rows.features[:4] + 0.01,
         rows.neighborhood.indices[:4],

@@ -1,8 +1,8 @@
 """A trained ensemble: its rows in another order, and its state in a file."""
 
 import dataclasses
-import json
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from torch.testing import assert_close
 
 from angpn.ensemble.calibration import Calibration
-from angpn.ensemble.ensemble import Ensemble
+from angpn.ensemble.ensemble import Ensemble, EnsembleState
 from angpn.ensemble.scaling import Scaling
 from angpn.neighbors.partition import Reordered
 from ensemble_problems import KERNEL, LINEAR, SPREADING, answers, moved, trained_ensemble
@@ -36,10 +36,11 @@ def test_an_ensemble_of_rows_in_another_order_is_put_in_the_order_of_the_data():
 @pytest.mark.parametrize("n_rounds", [1, 2])
 def test_an_ensemble_is_what_its_state_describes(n_rounds):
     fitted, rows = trained_ensemble(n_rounds)
-    header, arrays = fitted.ensemble.state()
+    state, arrays = fitted.ensemble.state()
     assert ("graph_probabilities" in arrays) == (n_rounds == 2)
     assert all(isinstance(array, np.ndarray) for array in arrays.values())
-    loaded = Ensemble.from_state(json.loads(json.dumps(header)), arrays)
+    read = msgspec.json.decode(msgspec.json.encode(state), type=EnsembleState)
+    loaded = Ensemble.from_state(read, arrays, n_rows=90, n_features=4, n_classes=3)
     assert [learner.parameters for learner in loaded.learners] == [SPREADING, LINEAR, KERNEL]
     assert [type(learner) for learner in loaded.learners] == [type(learner) for learner in fitted.ensemble.learners]
     assert loaded.options == fitted.ensemble.options
@@ -48,8 +49,8 @@ def test_an_ensemble_is_what_its_state_describes(n_rounds):
         answers(fitted._replace(ensemble=loaded), rows, new), answers(fitted, rows, new), strict=True
     ):
         assert_close(found, expected, rtol=1e-6, atol=1e-6)
-    again_header, again = loaded.state()
-    assert again_header == header
+    again_state, again = loaded.state()
+    assert again_state == state
     assert again.keys() == arrays.keys()
     for name, array in arrays.items():
         assert_array_equal(again[name], array)
@@ -58,11 +59,12 @@ def test_an_ensemble_is_what_its_state_describes(n_rounds):
 def test_the_state_keeps_the_scaling_and_more_than_ten_base_learners_apart():
     fitted, _ = trained_ensemble()
     head = fitted.ensemble.learners[1]
-    learners = [dataclasses.replace(head, bias=torch.full((3,), float(number))) for number in range(12)]
+    changes = [{"bias": torch.full((3,), float(number)), "weight": head.weight[:2]} for number in range(12)]
+    learners = [dataclasses.replace(head, **change) for change in changes]
     scaling = Scaling("standard", "euclidean", np.arange(4.0), np.ones(4), np.eye(4)[:, :2])
     calibration = Calibration(0.7, torch.tensor([0.1, -0.2, 0.0]))
     ensemble = dataclasses.replace(fitted.ensemble, scaling=scaling, learners=learners, calibration=calibration)
-    loaded = Ensemble.from_state(*ensemble.state())
+    loaded = Ensemble.from_state(*ensemble.state(), n_rows=90, n_features=4, n_classes=3)
     assert [float(learner.bias[0]) for learner in loaded.learners] == list(range(12))
     assert (loaded.scaling.name, loaded.scaling.metric) == ("standard", "euclidean")
     for name in ("center", "scale", "basis"):

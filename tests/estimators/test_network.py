@@ -31,8 +31,8 @@ from sklearn.preprocessing import StandardScaler
 from angpn import ANGPNClassifier, ANGPNNetworkClassifier
 from angpn.estimators.network import _PAPER
 from angpn.network.model import ANGPN
-from angpn.utils.container import read_contents
 from problems import odd_rows
+from saved_files import read_saved
 
 pytestmark = pytest.mark.filterwarnings("ignore:training did not settle")  # most fits here are short on purpose
 
@@ -677,7 +677,7 @@ def test_a_killed_fit_goes_on_and_ends_as_if_nothing_had_happened(blobs, tmp_pat
     time.sleep(0.3)
     process.kill()
     process.wait()
-    state = read_contents(tmp_path / "state", "checkpoint")
+    state = read_saved(tmp_path / "state")
     assert not (tmp_path / "out.npy").exists()
     assert 0 < len(state.arrays["epochs"]) < 1500
     subprocess.run(run, check=True)

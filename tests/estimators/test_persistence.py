@@ -1,8 +1,9 @@
 """Saved models: one file, no pickle, whole or refused."""
 
-import json
+import datetime
+import os
 import pickle
-import struct
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,10 @@ import pytest
 import scipy.sparse
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from angpn import ANGPNClassifier, ANGPNNetworkClassifier, EnsembleConfig
-from angpn.utils.container import read_contents, write_contents
+from saved_files import SavedFile, read_saved, write_saved
 
 pytestmark = pytest.mark.filterwarnings("ignore:training did not settle")
 
@@ -125,7 +126,7 @@ def test_foreign_files_are_refused_and_not_executed(saved, tmp_path):
     save_file({"a": np.ones(2)}, path)
     with pytest.raises(ValueError, match="got a safetensors file of something else"):
         ANGPNClassifier.load(path)
-    write_contents(path, "checkpoint", {}, {"a": np.ones(2)})
+    write_saved(path, SavedFile("checkpoint", 3, {}, {"a": np.ones(2)}))
     with pytest.raises(ValueError, match="must be an angpn model file, got a checkpoint"):
         ANGPNClassifier.load(path)
     with pytest.raises(FileNotFoundError, match="must be an angpn model file, got none there; check the name"):
@@ -133,35 +134,9 @@ def test_foreign_files_are_refused_and_not_executed(saved, tmp_path):
 
 
 def test_a_newer_format_is_named(saved, tmp_path):
-    arrays = load_file(saved)
-    raw = saved.read_bytes()
-    stamp = json.loads(raw[8 : 8 + struct.unpack("<Q", raw[:8])[0]])["__metadata__"]
-    save_file(arrays, tmp_path / "newer", metadata={**stamp, "format": "99"})
-    with pytest.raises(ValueError, match="must have a format up to 2, got format 99; a newer angpn wrote it: upgrade"):
-        ANGPNClassifier.load(tmp_path / "newer")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda header, arrays: arrays["candidates"].__setitem__((0, 0), 1000), "candidates must be rows 0 to 59"),
-        (lambda header, arrays: arrays["codes"].__setitem__(0, 7), "a label is not among the classes"),
-        (lambda header, arrays: arrays.update(codes=arrays["codes"][:5]), "expected 60 rows and 3 classes everywhere"),
-        (lambda header, arrays: arrays.update(validation_mask=np.ones(3, dtype=bool)), "expected 60 rows"),
-        (lambda header, arrays: arrays.pop("distances"), "distances"),
-        (lambda header, arrays: header["network"].update(in_channels=4), "size mismatch"),
-        (lambda header, arrays: header.pop("classes"), "classes"),
-        (lambda header, arrays: header.update(estimator="SVC"), "SVC"),
-    ],
-)
-def test_a_file_made_to_look_whole_is_still_checked(saved, tmp_path, change, message):
-    """The digest guards against accidents; whoever writes a new one meets the checks of the parts."""
-    header, arrays, _ = read_contents(saved, "model")
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    change(header, arrays)
-    write_contents(tmp_path / "made", "model", header, arrays)
-    with pytest.raises(ValueError, match=f"parts that do not fit together .*{message}"):
-        ANGPNClassifier.load(tmp_path / "made")
+    path = write_saved(tmp_path / "newer", read_saved(saved)._replace(format=99))
+    with pytest.raises(ValueError, match="must have a format up to 3, got format 99; a newer angpn wrote it: upgrade"):
+        ANGPNClassifier.load(path)
 
 
 @pytest.mark.parametrize("kind", ["network", "ensemble", "sparse", "few_labels"])
@@ -188,12 +163,144 @@ def test_models_of_0_1_0_are_still_read(kind):
     model.fit(rows, model.transduction_)  # its parameters are those of this version
 
 
-def test_a_parameter_of_another_version_is_named(saved, tmp_path):
-    header, arrays, _ = read_contents(saved, "model")
-    header["parameters"]["nonsense"] = 1
-    write_contents(tmp_path / "made", "model", header, arrays)
-    with pytest.raises(ValueError, match="only parameters that this version has, got nonsense; use the version"):
-        ANGPNClassifier.load(tmp_path / "made")
+@pytest.mark.parametrize("kind", ["network", "ensemble", "sparse", "floats"])
+def test_models_of_format_2_are_still_read(kind):
+    """Files of the format before this one: make_format_2.py says how they were made."""
+    folder = Path(__file__).parent / "saved_by_format_2"
+    model = ANGPNClassifier.load(folder / f"{kind}.angpn")
+    with np.load(folder / f"{kind}.npz") as expected:
+        new = scipy.sparse.csr_array(expected["new"]) if kind == "sparse" else expected["new"]
+        assert_allclose(model.predict_proba(new), expected["probabilities"], rtol=1e-3, atol=1e-5)
+    names = {
+        "network": np.array(["b", "c", "ä"], dtype=object),
+        "ensemble": np.array(["one", "three", "two"]),
+        "sparse": np.array([False, True]),
+        "floats": np.array([1.0, 2.0, 5.0]),
+    }[kind]
+    assert_array_equal(model.classes_, names)
+    assert model.classes_.dtype == names.dtype
+    parameters = model.get_params()
+    if kind == "network":
+        assert (parameters["tol"], parameters["hidden_layer_sizes"]) == (-np.inf, (4,))
+        assert parameters["class_weight"] == {"ä": 1.0, "b": 2.0, "c": 1.0}
+    elif kind == "ensemble":
+        assert parameters["config"] == EnsembleConfig(hops=((0.5, 2),), n_base_learners=2)
+
+
+LABELS = [
+    np.array(["2026-01-01", "2026-02-01", "2026-03-01"], dtype="datetime64[D]"),
+    np.array([1, 2, 300], dtype="timedelta64[25s]"),
+    np.array([b"a", b"bc", b"\xff"], dtype="S5"),
+    np.array(["a", "z\U0001f600", "ä"], dtype="U9"),
+    np.array(["a", "b", "ä"], dtype=object),
+    np.array([False, True]),
+    np.array([0, 2, 5], dtype=np.int8),
+    np.array([0, 2, 2**63], dtype=np.uint64),
+    np.array([0.0, 2.0, 3.0], dtype=np.float16),
+]
+
+
+@pytest.mark.parametrize("names", LABELS, ids=lambda names: str(names.dtype))
+def test_labels_of_every_type_come_back_as_they_were(fitted, tmp_path, names):
+    """Datetime labels used to be fitted, and then could not be saved."""
+    _, X, y = fitted
+    labelled = np.flatnonzero(y >= 0)
+    model = ANGPNNetworkClassifier(max_iter=2, n_neighbors=4, random_state=0)
+    model.fit(X[labelled], names[y[labelled] % len(names)])
+    model.save(tmp_path / "model")
+    loaded = ANGPNClassifier.load(tmp_path / "model")
+    assert_array_equal(loaded.classes_, names)
+    for found in (loaded.classes_, loaded.predict(X), loaded.transduction_, loaded.validation_transduction_):
+        assert found.dtype == names.dtype
+    assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.score(X, model.predict(X)) == 1
+
+
+@pytest.mark.parametrize("kind", ["categorical", "dates", "bytes", "timestamps"])
+def test_labels_with_missing_ones_come_back_as_classes(fitted, tmp_path, kind):
+    _, X, y = fitted
+    values = {
+        "categorical": np.array(["x", "y", "z"], dtype=object),
+        "dates": np.array([datetime.date(2026, month, 1) for month in (1, 2, 3)], dtype=object),
+        "bytes": np.array([b"a", b"b", b"c"], dtype=object),
+        "timestamps": [pd.Timestamp(f"2026-0{month}-01 00:00:00.123456789") for month in (1, 2, 3)],
+    }[kind]
+    labels = pd.Series([values[code] if code >= 0 else None for code in y], dtype=object)
+    labels = labels.astype("category") if kind == "categorical" else labels
+    model = ANGPNClassifier(max_rounds=0, n_neighbors=4, random_state=0).fit(X, labels)
+    assert model.classes_.dtype.kind == {"categorical": "O", "dates": "M", "bytes": "S", "timestamps": "M"}[kind]
+    model.save(tmp_path / "model")
+    loaded = ANGPNClassifier.load(tmp_path / "model")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert_array_equal(loaded.classes_, model.classes_)
+    assert_array_equal(loaded.predict(X), model.transduction_)
+
+
+def test_weights_of_classes_without_a_plain_name_come_back(fitted, tmp_path):
+    _, X, y = fitted
+    names = np.array(["2026-01-01", "2026-02-01", "2026-03-01"], dtype="datetime64[D]")
+    weights = {name: number for number, name in enumerate(names, start=1)}
+    model = ANGPNNetworkClassifier(max_iter=2, n_neighbors=4, class_weight=weights)
+    model.fit(X[y >= 0], names[y[y >= 0]]).save(tmp_path / "model")
+    assert ANGPNClassifier.load(tmp_path / "model").class_weight == weights
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"num_steps": 10**9}, "Expected `int` <= 100 - at `$.num_steps`"),
+        ({"tol": "small"}, "at `$.tol`"),
+        ({"device": ["cpu"]}, "at `$.device`"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_before_training(fitted, parameters, message, monkeypatch):
+    _, X, y = fitted
+    monkeypatch.setattr("angpn.estimators.network.fit_network", lambda task: pytest.fail("it was trained"))
+    with pytest.raises(ValueError, match=r"the parameters of ANGPNNetworkClassifier must be as .* got another value"):
+        ANGPNNetworkClassifier(n_neighbors=4, **parameters).fit(X, y)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ANGPNNetworkClassifier(n_neighbors=4, **parameters).fit(X, y)
+    with pytest.raises(ValueError, match="names of the features must be text that UTF-8 can encode"):
+        ANGPNNetworkClassifier(n_neighbors=4).fit(pd.DataFrame(X, columns=[*"abcd", "\udc80"]), y)
+
+
+class MyClassifier(ANGPNClassifier):
+    """A user's own, with parameters of its own."""
+
+    def __init__(self, *, n_neighbors=4, colour="red"):
+        super().__init__(n_neighbors=n_neighbors, max_rounds=0)
+        self.colour = colour
+
+
+def test_a_subclass_keeps_its_own_parameters(fitted, tmp_path):
+    _, X, y = fitted
+    model = MyClassifier(colour="blue").fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = MyClassifier.load(tmp_path / "model")
+    assert (type(loaded), loaded.get_params()) == (MyClassifier, {"n_neighbors": 4, "colour": "blue"})
+    with pytest.raises(ValueError, match="only parameters that this version has, got colour; use the version"):
+        ANGPNClassifier.load(tmp_path / "model")
+
+
+def test_no_path_comes_from_a_file(fitted, tmp_path, monkeypatch):
+    """A later fit of a loaded model would have written to the checkpoint that the file names."""
+    monkeypatch.chdir(tmp_path)
+    _, X, y = fitted
+    model = ANGPNNetworkClassifier(max_iter=2, n_neighbors=4, checkpoint=tmp_path / "mine", resume=True).fit(X, y)
+    model.save(tmp_path / "model")
+    (tmp_path / "mine").unlink()
+    old = Path(__file__).parent / "saved_by_format_2" / "network.angpn"
+    assert read_saved(old).header["parameters"]["checkpoint"] == "checkpoint_of_the_file"
+    for path in (tmp_path / "model", old):
+        loaded = ANGPNClassifier.load(path)
+        assert (loaded.checkpoint, loaded.resume) == (None, False)
+        rows, labels = (X, y) if path != old else (X[:, :3], loaded.classes_[np.arange(60) % 3])
+        loaded.set_params(max_iter=1).fit(rows, labels)
+    assert os.listdir(tmp_path) == ["model"]
+    changed = read_saved(tmp_path / "model")
+    changed.header["parameters"]["checkpoint"] = str(tmp_path / "hostile")
+    with pytest.raises(ValueError, match="unknown field `checkpoint` - at `\\$.parameters`"):
+        ANGPNClassifier.load(write_saved(tmp_path / "made", changed))
 
 
 def test_an_interrupted_save_leaves_the_old_file(fitted, saved, tmp_path, monkeypatch):

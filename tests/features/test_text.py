@@ -5,6 +5,7 @@ import os
 import zipfile
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from angpn.features import TextFeatures, read_texts, text_features
+from angpn.features.text import TextState
 
 TEXTS = [
     "The cat sat on the mat",
@@ -98,24 +100,31 @@ def test_words_of_other_languages_stay_whole(text, words):
 
 def test_a_state_goes_through_json_and_encodes_alike():
     features = TextFeatures(min_df=np.int64(1), max_df=0.9, sublinear_tf=False, max_features=8).fit(TEXTS)
-    header, arrays = features.to_state()
+    state, arrays = features.to_state()
     assert all(isinstance(array, np.ndarray) for array in arrays.values())
-    loaded = TextFeatures.from_state(json.loads(json.dumps(header)), arrays)
+    loaded = TextFeatures.from_state(msgspec.json.decode(msgspec.json.encode(state), type=TextState), arrays)
     new = [*TEXTS, "the cat of the cat of stocks"]
     assert_array_equal(loaded.transform(new).toarray(), features.transform(new).toarray())
     assert loaded.vocabulary_ == features.vocabulary_
-    assert loaded.to_state()[0] == header
+    assert loaded.to_state()[0] == state
     assert (loaded.min_df_, loaded.max_df, loaded.sublinear_tf, loaded.max_features) == (1, 0.9, False, 8)
 
 
 def test_invalid_states_are_errors():
-    header, arrays = TextFeatures().fit(TEXTS).to_state()
-    with pytest.raises(ValueError, match="must be as to_state made it, got no idf"):
-        TextFeatures.from_state(header, {})
-    with pytest.raises(ValueError, match="must be as to_state made it, got no min_df"):
-        TextFeatures.from_state({"vocabulary": []}, arrays)
-    with pytest.raises(ValueError, match=r"a finite idf for each of its \d+ words, got shape \(3,\)"):
-        TextFeatures.from_state(header, {"idf": arrays["idf"][:3]})
+    state, arrays = TextFeatures().fit(TEXTS).to_state()
+    with pytest.raises(ValueError, match="the array 'idf' is missing"):
+        TextFeatures.from_state(state, {})
+    with pytest.raises(ValueError, match=r"'idf' is float\d+ of shape \(3,\) and not .* of shape \(\d+\)"):
+        TextFeatures.from_state(state, {"idf": arrays["idf"][:3]})
+    with pytest.raises(ValueError, match="'idf' has values from nan to nan, not all finite and at least 0"):
+        TextFeatures.from_state(state, {"idf": np.where(np.arange(len(arrays["idf"])) == 1, np.nan, arrays["idf"])})
+    twice = msgspec.structs.replace(state, vocabulary=[*state.vocabulary[:-1], state.vocabulary[0]])
+    with pytest.raises(ValueError, match="a word of the vocabulary occurs twice"):
+        TextFeatures.from_state(twice, arrays)
+    encoded = msgspec.json.encode(state)
+    for change in ({"min_df": 0}, {"max_df": 1.5}, {"max_features": "many"}, {"vocabulary": []}, {"more": 1}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(json.dumps(json.loads(encoded) | change), type=TextState)
     with pytest.raises(NotFittedError, match="no words yet; call fit first"):
         TextFeatures().to_state()
     with pytest.raises(NotFittedError, match="call fit first"):

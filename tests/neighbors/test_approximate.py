@@ -14,9 +14,9 @@ from angpn.estimators import neighbor_search
 from angpn.neighbors import approximate
 from angpn.neighbors.approximate import FittedSearch, approximate_candidates
 from angpn.neighbors.distributed_search import DistributedSearch
-from angpn.neighbors.inverted_index import IndexConfig, InvertedIndex, check_index_state
+from angpn.neighbors.inverted_index import IndexConfig, IndexState, InvertedIndex
 from angpn.neighbors.metric_rows import MetricRows
-from angpn.utils.container import read_contents, write_contents
+from saved_files import read_saved, write_saved
 
 pytest.importorskip("faiss")
 N, M = 1500, 12
@@ -150,30 +150,35 @@ def test_a_restored_index_finds_the_same_without_learning_anything(monkeypatch, 
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
-        ("centres", lambda state: state.centres[:, 1:], "centres of"),
-        ("centres", lambda state: state.centres * np.nan, "finite centres"),
-        ("n_probed", lambda state: 0, "probe 1 to 37 groups, got 0"),
-        ("n_probed", lambda state: 38, "probe 1 to 37 groups, got 38"),
-        ("sizes", lambda state: state.sizes[1:], "37 groups of 1500 rows"),
-        ("sizes", lambda state: state.sizes + np.eye(1, 37, dtype=np.int64)[0], "37 groups of 1500 rows"),
-        ("sizes", lambda state: np.r_[-1, state.sizes[1:-1], state.sizes[[0, -1]].sum() + 1], "groups of 1500 rows"),
-        ("rows", lambda state: np.zeros_like(state.rows), "each row once"),
-        ("rows", lambda state: state.rows + 1, "each row once"),
+        ("centres", lambda state: state.centres[:, 1:], "'centres' is float32 of shape"),
+        ("centres", lambda state: state.centres * np.nan, "'centres' has values from nan"),
+        ("n_probed", lambda state: 0, "'n_probed' has values from 0 to 0"),
+        ("n_probed", lambda state: 38, "index of 37 groups probes 38"),
+        ("sizes", lambda state: state.sizes[1:], "'sizes' is int64 of shape"),
+        ("sizes", lambda state: state.sizes + np.eye(1, 37, dtype=np.int64)[0], "each of 1500 rows once"),
+        (
+            "sizes",
+            lambda state: np.r_[-1, state.sizes[1:-1], state.sizes[[0, -1]].sum() + 1],
+            "'sizes' has values from -1",
+        ),
+        ("rows", lambda state: np.zeros_like(state.rows), "each of 1500 rows once"),
+        ("rows", lambda state: state.rows + 1, "'rows' has values from 1 to 1500"),
     ],
 )
 def test_a_state_that_is_not_of_these_rows_gets_an_error(make, part, change, message):
     x = make()
     state = FittedSearch(x, M).state
-    check_index_state(state, x)
+    again = IndexState.from_arrays(state.to_arrays(), x)
+    assert (again.n_probed, again.recall) == (state.n_probed, state.recall)
     with pytest.raises(ValueError, match=message):
-        check_index_state(state._replace(**{part: change(state)}), x)
+        IndexState.from_arrays(state._replace(**{part: change(state)}).to_arrays(), x)
 
 
 def test_an_index_of_sparse_rows_has_a_basis():
     state = FittedSearch(documents(), M).state
     for basis in (None, state.basis[1:], state.basis[0]):
-        with pytest.raises(ValueError, match="must have a basis of 600 rows"):
-            check_index_state(state._replace(basis=basis), documents())
+        with pytest.raises(ValueError, match="the array 'basis' is"):
+            IndexState.from_arrays(state._replace(basis=basis).to_arrays(), documents())
 
 
 def test_a_recall_that_cannot_be_had_is_told():
@@ -256,20 +261,17 @@ def test_an_index_in_a_file_that_is_not_of_its_rows_is_refused(many_rows, tmp_pa
     x = clusters(400)
     model = ANGPNClassifier(random_state=0, metric="chord", config=EnsembleConfig(max_rows_compared=300))
     model.fit(x, some_labels(x)).save(tmp_path / "model")
-    header, arrays, _ = read_contents(tmp_path / "model", "model")
-    assert {name for name in arrays if name.startswith("index.")} == {
-        f"index.{name}" for name in ("centres", "sizes", "rows", "n_probed", "recall")
-    }
-    for part in ("rows", "n_probed"):
-        write_contents(tmp_path / "bad", "model", header, {**arrays, f"index.{part}": arrays[f"index.{part}"] + 10**6})
-        with pytest.raises(ValueError, match=r"bad must hold a model .* got parts that do not fit together \(an index"):
+    saved = read_saved(tmp_path / "model")
+    index = {name: array for name, array in saved.arrays.items() if name.startswith("index.")}
+    rest = {name: array for name, array in saved.arrays.items() if name not in index}
+    assert set(index) == {f"index.{name}" for name in ("centres", "sizes", "rows", "n_probed", "recall")}
+    hostile = [{**index, name: index[name] + 10**6} for name in ("index.rows", "index.n_probed")]
+    lacking = {name: array for name, array in index.items() if name != "index.centres"}
+    for changed in (*hostile, lacking):
+        write_saved(tmp_path / "bad", saved._replace(arrays={**rest, **changed}))
+        with pytest.raises(ValueError, match=r"bad must hold a model .* got parts that do not fit together"):
             ANGPNClassifier.load(tmp_path / "bad")
-    lacking = {name: array for name, array in arrays.items() if name != "index.centres"}
-    write_contents(tmp_path / "bad", "model", header, lacking)
-    with pytest.raises(ValueError, match=r"bad must hold a model .* got parts that do not fit together"):
-        ANGPNClassifier.load(tmp_path / "bad")
-    without = {name: array for name, array in arrays.items() if not name.startswith("index.")}
-    write_contents(tmp_path / "old", "model", header, without)  # as files were before there was an index in them
+    write_saved(tmp_path / "old", saved._replace(arrays=rest))  # as files were before there was an index in them
     assert_array_equal(ANGPNClassifier.load(tmp_path / "old").predict(x[:50]), model.predict(x[:50]))
 
 

@@ -1,8 +1,8 @@
 """What all base learners of the ensemble have in common, and how several kinds of them are fitted together.
 
 To add a kind: a class with the methods of :class:`BaseLearner`, a frozen dataclass of its hyper-parameters with the
-properties of :class:`HyperParameters`, a line in ``KINDS``, and candidates of it in
-:mod:`angpn.ensemble.model_selection`.
+properties of :class:`HyperParameters`, a schema of its saved state that bears its name as the tag, both in ``KINDS``
+and ``LearnerState``, and candidates of it in :mod:`angpn.ensemble.model_selection`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,12 @@ from torch import Tensor
 
 from angpn.ensemble.config import EnsembleConfig, Hops
 from angpn.ensemble.folds import Labels, TrainingSet
-from angpn.ensemble.heads import PropagatedHead
-from angpn.ensemble.label_spreading import LabelSpreading
+from angpn.ensemble.heads import HeadState, PropagatedHead
+from angpn.ensemble.label_spreading import LabelSpreading, SpreadingState
 from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.neighbors.distributed import ParallelMap
 from angpn.neighbors.partition import Partition
+from angpn.utils.schema import Saved
 from angpn.utils.typing import Array
 
 
@@ -89,14 +90,19 @@ class BaseLearner(Protocol):
     def in_data_order(self, partition: Partition) -> Self:
         """Return it for all rows in the order of the data, where it was trained on those of a partition."""
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def state(self) -> tuple[Saved, dict[str, Array]]:
         """Return what a file keeps of it: plain values, and arrays."""
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Return the base learner that :meth:`state` described."""
+    def from_state(cls, state: Any, arrays: Mapping[str, Array], *, n_rows: int, width: int, n_classes: int) -> Self:
+        """Return the base learner that :meth:`state` described, after a check of its arrays.
+
+        The keywords say how many rows were fitted, how wide their propagated features are, and how many classes there
+        are.
+        """
 
 
+LearnerState = HeadState | SpreadingState
 KINDS: dict[str, type[BaseLearner]] = {"head": PropagatedHead, "label_spreading": LabelSpreading}
 
 

@@ -1,8 +1,15 @@
 """Every constant of the automatic classifier, in one place."""
 
 from dataclasses import dataclass, fields
+from typing import Annotated
 
-Hops = tuple[float, int]  # alpha of Eq. (13), and how often it is applied
+from msgspec import Meta
+
+from angpn.utils.schema import MAX_HOPS, Temperature
+
+MAX_DENSE_WIDTH = 4096  # of features that are propagated; a saved model may not ask for more
+HopCount = Annotated[int, Meta(ge=0, le=MAX_HOPS)]
+Hops = tuple[float, HopCount]  # alpha of Eq. (13), and how often it is applied
 HeadOptions = tuple[float | None, float]  # width of the Gaussian kernel (None: linear head), and C
 
 
@@ -16,7 +23,7 @@ class EnsembleConfig:
 
     # Search space. From no propagation, where neighbours mislead, to a tenth of the graph, where labels are few.
     hops: tuple[Hops, ...] = ((0.0, 0), (0.2, 1), (0.2, 3), (0.5, 2), (0.5, 5), (0.8, 5), (0.9, 10), (0.9, 20))
-    hops_of_given_alpha: tuple[int, ...] = (1, 2, 3, 5, 10, 20)  # where the user fixes alpha
+    hops_of_given_alpha: tuple[HopCount, ...] = (1, 2, 3, 5, 10, 20)  # where the user fixes alpha
     first_heads: tuple[HeadOptions, ...] = ((None, 10.0), (1.0, 100.0))  # tried with every hops
     more_heads: tuple[HeadOptions, ...] = ((None, 1.0), (None, 100.0), (3.0, 100.0))  # tried with the best hops
     n_hops_refined: int = 4  # how many those are
@@ -27,8 +34,8 @@ class EnsembleConfig:
     # Scalings are compared on a few hops, and of many rows on a sample.
     hops_of_scalings: tuple[Hops, ...] = ((0.0, 0), (0.5, 2), (0.8, 5))
     max_rows_compared: int = 10_000
-    max_width: int = 512  # features are reduced to so many main directions,
-    min_width: int = 128  # of very many rows to fewer, down to this,
+    max_width: Annotated[int, Meta(ge=1, le=MAX_DENSE_WIDTH)] = 512  # features are reduced to so many main directions,
+    min_width: Annotated[int, Meta(ge=1, le=MAX_DENSE_WIDTH)] = 128  # of very many rows to fewer, down to this,
     max_feature_values: int = 2**26  # so that a copy of them takes no more than a quarter of a gigabyte
     max_rows_of_basis: int = 20_000  # main directions are found on a sample of rows
 
@@ -37,7 +44,7 @@ class EnsembleConfig:
     few_labels_per_class: int = 5
     few_spreading_alphas: tuple[float, ...] = (0.97, 0.99)
     few_spreading_alphas_of_table: tuple[float, ...] = (0.97,)
-    few_heads_of_table: tuple[tuple[float, int, float | None, float], ...] = ((0.9, 20, None, 10.0),)
+    few_heads_of_table: tuple[tuple[float, HopCount, float | None, float], ...] = ((0.9, 20, None, 10.0),)
     table_scale_ratio: float = 10.0  # X is a table where the largest column scale exceeds the median so many times
 
     # Cross-validation.
@@ -67,10 +74,10 @@ class EnsembleConfig:
     spreading_margin: float = 3.0  # of the most probable class over the mean: about as confident as heads are
 
     # Calibration.
-    max_log_temperature: float = 2.5
+    max_log_temperature: Annotated[float, Meta(ge=0, le=20)] = 2.5
     shift_penalty: float = 1.0  # few labels move the classes' prior little
     optimism: float = 1.05  # held-out labels also selected hyper-parameters, so the final temperature is raised by this
-    temperature_without_labels: float = 0.5  # penalised heads of very few labels are under-confident
+    temperature_without_labels: Temperature = 0.5  # penalised heads of very few labels are under-confident
 
     def __repr__(self) -> str:
         changed = (field.name for field in fields(self) if getattr(self, field.name) != field.default)

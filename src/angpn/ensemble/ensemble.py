@@ -2,22 +2,36 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import scipy.sparse
 import torch
+from msgspec import Meta
 from torch import Tensor
 
-from angpn.ensemble.base_learners import KINDS, BaseLearner
+from angpn.ensemble.base_learners import KINDS, BaseLearner, LearnerState
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.config import Hops
-from angpn.ensemble.scaling import Scaling
+from angpn.ensemble.scaling import Scaling, ScalingName
 from angpn.ensemble.user_options import GraphOptions
+from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.neighbors.partition import Partition
+from angpn.utils.array_checks import check_arrays, singles
+from angpn.utils.schema import Saved, Temperature
 from angpn.utils.typing import Array
 
 _HOPS_WITHOUT_HEAD: Hops = (0.5, 2)  # of the embedding, where label spreading alone was selected
+
+
+class EnsembleState(Saved, frozen=True):
+    """What a file keeps of an :class:`Ensemble` beside its arrays."""
+
+    scaling: ScalingName
+    metric: Metric
+    options: GraphOptions
+    temperature: Temperature
+    learners: Annotated[list[LearnerState], Meta(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -48,41 +62,55 @@ class Ensemble:
         hops = (learner.parameters.hops for learner in self.learners)
         return next((found for found in hops if found is not None), _HOPS_WITHOUT_HEAD)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return what a file keeps of it: plain values, and arrays."""
-        kinds = {kind: name for name, kind in KINDS.items()}
-        states = [learner.state() for learner in self.learners]
-        header = {
-            "scaling": self.scaling.name,
-            "metric": self.scaling.metric,
-            "options": list(self.options),
-            "temperature": self.calibration.temperature,
-            "learners": [
-                {"kind": kinds[type(learner)], **plain}
-                for learner, (plain, _) in zip(self.learners, states, strict=True)
-            ],
-        }
+    def state(self) -> tuple[EnsembleState, dict[str, Array]]:
+        """Return what a file keeps of it: plain values, and arrays; those of a base learner begin with its number."""
+        states: list[Any] = []
         arrays: dict[str, Any] = {"shift": self.calibration.shift.numpy()}
         arrays |= {name: getattr(self.scaling, name) for name in ("center", "scale", "basis")}
         if self.graph_probabilities is not None:
             arrays["graph_probabilities"] = self.graph_probabilities.numpy()
-        for number, (_, of_learner) in enumerate(states):
-            arrays |= {f"{number}.{name}": array for name, array in of_learner.items()}
-        return header, {name: array for name, array in arrays.items() if array is not None}
+        for number, learner in enumerate(self.learners):
+            state, own = learner.state()
+            states.append(state)
+            arrays |= {f"{number}.{name}": array for name, array in own.items()}
+        state = EnsembleState(
+            scaling=self.scaling.name,
+            metric=self.scaling.metric,
+            options=self.options,
+            temperature=self.calibration.temperature,
+            learners=states,
+        )
+        return state, {name: array for name, array in arrays.items() if array is not None}
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Return the ensemble that :meth:`state` described."""
+    def from_state(
+        cls, state: EnsembleState, arrays: Mapping[str, Array], *, n_rows: int, n_features: int, n_classes: int
+    ) -> Self:
+        """Return the ensemble that :meth:`state` described, after a check of its arrays.
+
+        The keywords say how many rows were fitted, with how many features, and how many classes there are.
+        """
+        by_owner: dict[str, dict[str, Array]] = {"": {}}
+        for name, array in arrays.items():
+            owner, _, part = name.rpartition(".")
+            by_owner.setdefault(owner, {})[part] = array
+        own = by_owner.pop("")
+        specs = Scaling.specs(state.scaling, n_features, with_basis="basis" in own)
+        specs["shift"] = singles(n_classes)
+        if "graph_probabilities" in own:
+            specs["graph_probabilities"] = singles(n_rows, n_classes, low=0, high=1)
+        width = check_arrays(own, specs).get("p", n_features)
         learners = []
-        for number, plain in enumerate(header["learners"]):
-            prefix = f"{number}."
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            learners.append(KINDS[plain["kind"]].from_state(plain, own))
+        for number, of_learner in enumerate(state.learners):
+            kind, parts = KINDS[str(of_learner.__struct_config__.tag)], by_owner.pop(str(number), {})
+            learners.append(kind.from_state(of_learner, parts, n_rows=n_rows, width=width, n_classes=n_classes))
+        if by_owner:
+            raise ValueError(f"there are arrays of {next(iter(by_owner))!r}, which is none of {len(learners)} learners")
         probabilities = arrays.get("graph_probabilities")
         return cls(
-            Scaling(header["scaling"], header["metric"], *(arrays.get(n) for n in ("center", "scale", "basis"))),
-            GraphOptions(*header["options"]),
+            Scaling(state.scaling, state.metric, *(arrays.get(name) for name in ("center", "scale", "basis"))),
+            state.options,
             learners,
-            Calibration(header["temperature"], torch.from_numpy(arrays["shift"])),
+            Calibration(state.temperature, torch.from_numpy(arrays["shift"])),
             None if probabilities is None else torch.from_numpy(probabilities),
         )

@@ -10,13 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.config import EnsembleConfig, Hops
+from angpn.ensemble.config import EnsembleConfig, HopCount, Hops
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import fit_logistic
 from angpn.ensemble.nystroem import Nystroem
 from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.neighbors.distributed import ParallelMap
 from angpn.neighbors.partition import Partition
+from angpn.utils.array_checks import check_arrays, singles
+from angpn.utils.schema import Positive, Saved, Share
 from angpn.utils.typing import Array
 
 _ROWS_AT_ONCE = 2**12  # so that the kernel of rows and centres stays in the cache
@@ -54,6 +56,14 @@ class HeadParameters:
     def doublings(self, config: EnsembleConfig) -> float:
         """Return how far labels reach, as doublings of hops."""
         return math.log2(1 + self.n_hops)
+
+
+class HeadState(Saved, tag_field="kind", tag="head", omit_defaults=True, frozen=True):
+    """What a file keeps of a :class:`PropagatedHead` beside its arrays."""
+
+    parameters: tuple[Share, HopCount, Positive | None, Positive]
+    scale: Positive
+    rate: Positive | None = None  # of the kernel, where there is one
 
 
 @dataclass(frozen=True)
@@ -147,24 +157,28 @@ class PropagatedHead:
         """Return the same head: it holds nothing by row."""
         return self
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def state(self) -> tuple[HeadState, dict[str, Array]]:
         """Return what a file keeps of it: plain values, and arrays."""
-        header = {"parameters": list(astuple(self.parameters)), "scale": self.scale}
         arrays = {"weight": self.weight.numpy(), "bias": self.bias.numpy()}
         if self.kernel is not None:
-            header["rate"] = self.kernel.rate
             arrays |= {"centers": self.kernel.centers.numpy(), "whitening": self.kernel.whitening.numpy()}
-        return header, arrays
+        rate = None if self.kernel is None else self.kernel.rate
+        return HeadState(parameters=astuple(self.parameters), scale=self.scale, rate=rate), arrays
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Return the head that :meth:`state` described."""
+    def from_state(cls, state: HeadState, arrays: Mapping[str, Array], *, width: int, n_classes: int, **_: int) -> Self:
+        """Return the head that :meth:`state` described, after a check of its arrays."""
+        parameters = HeadParameters(*state.parameters)
+        if (parameters.width is None) != (state.rate is None):
+            raise ValueError("a head must have a kernel exactly where it has the width of one")
+        specs = {"weight": singles(width, n_classes), "bias": singles(n_classes)}
+        if state.rate is not None:
+            specs = {"centers": singles("m", width), "whitening": singles("m", "r")}
+            specs |= {"weight": singles("r", n_classes), "bias": singles(n_classes)}
+        check_arrays(arrays, specs)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        kernel = None
-        if "rate" in header:
-            kernel = Nystroem(tensors["centers"], header["rate"], tensors["whitening"])
-        parameters = HeadParameters(*header["parameters"])
-        return cls(parameters, header["scale"], kernel, tensors["weight"], tensors["bias"])
+        kernel = None if state.rate is None else Nystroem(tensors["centers"], state.rate, tensors["whitening"])
+        return cls(parameters, state.scale, kernel, tensors["weight"], tensors["bias"])
 
 
 def _fit_kernels(

@@ -18,6 +18,8 @@ from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import RULED_OUT
 from angpn.ensemble.propagated_features import Adjacency, PropagatedFeatures
 from angpn.neighbors.partition import Partition
+from angpn.utils.array_checks import check_arrays, singles
+from angpn.utils.schema import OpenShare, Saved
 from angpn.utils.typing import Array
 
 _INFLUENCE_HOPS = 5  # there is no last hop; from here on influence comes from everywhere
@@ -51,6 +53,12 @@ class SpreadingParameters:
     def doublings(self, config: EnsembleConfig) -> float:
         """Return how far labels reach, as doublings of hops."""
         return config.spreading_doublings
+
+
+class SpreadingState(Saved, tag_field="kind", tag="label_spreading", frozen=True):
+    """What a file keeps of :class:`LabelSpreading` beside its scores."""
+
+    parameters: tuple[OpenShare]
 
 
 @dataclass(frozen=True)
@@ -116,14 +124,17 @@ class LabelSpreading:
         """Return it with the scores of all rows, in the order of the data."""
         return type(self)(self.parameters, partition.gather_in_data_order(self.scores))
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def state(self) -> tuple[SpreadingState, dict[str, Array]]:
         """Return what a file keeps of it: plain values, and arrays."""
-        return {"parameters": list(astuple(self.parameters))}, {"scores": self.scores.numpy()}
+        return SpreadingState(parameters=astuple(self.parameters)), {"scores": self.scores.numpy()}
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Return the base learner that :meth:`state` described."""
-        return cls(SpreadingParameters(*header["parameters"]), torch.from_numpy(arrays["scores"]))
+    def from_state(
+        cls, state: SpreadingState, arrays: Mapping[str, Array], *, n_rows: int, n_classes: int, **_: int
+    ) -> Self:
+        """Return the base learner that :meth:`state` described, after a check of its arrays."""
+        check_arrays(arrays, {"scores": singles(n_rows, n_classes)})
+        return cls(SpreadingParameters(*state.parameters), torch.from_numpy(arrays["scores"]))
 
 
 def spread_labels(

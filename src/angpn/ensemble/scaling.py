@@ -12,12 +12,14 @@ from torch import Tensor
 
 from angpn.ensemble.config import EnsembleConfig
 from angpn.neighbors.exact import Metric
+from angpn.utils.array_checks import ArraySpec, floats
 from angpn.utils.inputs import LARGEST_KEPT
 from angpn.utils.powers_of_two import column_moments, exponents, largest_entries, rows_near_one, times_powers
 from angpn.utils.typing import Array
 
 ScalingName = Literal["unit", "idf", "standard", "unit_standard", "none"]
 SCALINGS: tuple[ScalingName, ...] = get_args(ScalingName)
+_SMALLEST_SCALE = float(np.finfo(np.float64).smallest_subnormal)
 
 
 def feature_width(n_rows: int, config: EnsembleConfig) -> int:
@@ -61,6 +63,14 @@ class Scaling:
         rank = min(width, min(rows.shape) - 1)
         basis = randomized_svd(rows, rank, n_iter=2, random_state=seed)[2].T
         return cls(name, metric, center, scale, np.ascontiguousarray(basis))
+
+    @staticmethod
+    def specs(name: ScalingName, n_features: int, *, with_basis: bool) -> dict[str, ArraySpec]:
+        """Return what the arrays of a saved scaling must be."""
+        specs = {"center": floats(n_features), "scale": floats(n_features, low=_SMALLEST_SCALE)}
+        needed = {"standard": ("center", "scale"), "unit_standard": ("center", "scale"), "idf": ("scale",)}
+        found = {part: specs[part] for part in needed.get(name, ())}
+        return found | ({"basis": floats(n_features, "p")} if with_basis else {})
 
     def transform(self, X: Any, dtype: Any = None) -> Any:
         """Return the scaled rows, between which distances are measured; in this dtype, or in that of X.

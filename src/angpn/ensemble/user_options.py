@@ -2,30 +2,31 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import scipy.sparse
 from torch import Tensor
 
 from angpn.anfp.graph_backends import learn_graph
-from angpn.anfp.neighbor_graph import Gamma, Rule
+from angpn.anfp.neighbor_graph import Rule
 from angpn.anfp.propagation import Direction
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.scaling import ScalingName
 from angpn.neighbors.distributed import ParallelMap, serial_map
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
+from angpn.utils.schema import Beta, Gamma, Size
 
 FindNeighbors = Callable[[Any, Metric], Neighborhood]  # scaled rows and a metric, to each row's candidates
 ProgressBar = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
 class GraphOptions(NamedTuple):
-    """How S is learnt and used, see ANGPNConv."""
+    """How S is learnt and used, see ANGPNConv; it is saved as it is."""
 
-    n_neighbors: int
-    beta: float
-    gamma: Gamma
+    n_neighbors: Size
+    beta: Beta
+    gamma: Gamma | Literal["auto", "local"]
     rule: Rule
     direction: Direction
 

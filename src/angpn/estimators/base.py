@@ -19,7 +19,7 @@ from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influe
 from angpn.estimators.memory_estimate import check_memory, check_memory_for_new
 from angpn.estimators.neighbor_search import fitted_search
 from angpn.estimators.new_rows import Answer, in_batches
-from angpn.estimators.persistence import load_model, save_model
+from angpn.estimators.persistence import check_can_save, load_model, save_model
 from angpn.estimators.task import Fit, Task
 from angpn.estimators.uncertainty import most_uncertain
 from angpn.neighbors.distributed import join_process_group
@@ -137,6 +137,8 @@ class BaseANGPNClassifier(
         distances = self._checked_fit_distances(X, distances)
         check_same_rows(len(labels.codes), X.shape[0], "y", "X")
         check_enough_classes(labels)
+        names = getattr(self, "feature_names_in_", None)
+        check_can_save(self._saved_name, self.get_params(deep=False), labels.classes, names)
         mask = None if validation_mask is None else as_array(validation_mask)
         weights = None if sample_weight is None else as_weights(sample_weight, labels.codes)
         n_neighbors = few_enough_neighbors(int(self.n_neighbors), X.shape[0])
@@ -282,9 +284,11 @@ class BaseANGPNClassifier(
         known = labels.codes != UNLABELLED
         if not known.any():
             raise ValueError("y must label a few rows to score on, got every row unlabelled; pass the true labels")
-        truth = labels.classes[labels.codes[known]]
+        truth, predicted = labels.classes[labels.codes[known]], predicted[known]
+        if truth.dtype.kind == predicted.dtype.kind == "S":  # which scikit-learn's scores refuse
+            truth, predicted = np.char.decode(truth, "latin-1"), np.char.decode(predicted, "latin-1")
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, predicted[known], sample_weight=weight))
+        return float(accuracy_score(truth, predicted, sample_weight=weight))
 
     def _answer_new(self, X: Any, distances: Any, answer: Answer, width: int) -> Array:  # (r,) or (r, width)
         """Return what ``answer`` gives for rows, new or fitted: so many numbers for each."""
@@ -417,8 +421,12 @@ class BaseANGPNClassifier(
             path: where to write it.
         """
         check_is_fitted(self)
-        kinds = {kind.__name__ for kind in type(self).__mro__} & BaseANGPNClassifier.ESTIMATORS.keys()
-        save_model(kinds.pop(), self.__dict__, self.get_params(deep=False), path)
+        save_model(self._saved_name, self.__dict__, self.get_params(deep=False), path)
+
+    @property
+    def _saved_name(self) -> str:
+        """The estimator of this package that this one is, or is derived from."""
+        return next(kind.__name__ for kind in type(self).__mro__ if kind.__name__ in BaseANGPNClassifier.ESTIMATORS)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "BaseANGPNClassifier":

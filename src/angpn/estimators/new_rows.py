@@ -39,6 +39,11 @@ def in_batches(
     for batch in blocks_of(X.shape[0], batch_rows(fitted, n_columns)):
         rows = fitted.scale(X[batch])
         found = answer(rows, *search(rows if distances is None else distances[batch]))
+        if not np.isfinite(found).all():
+            raise ValueError(
+                "results must be finite, got NaN: numbers of X, or of a model that was loaded, are too large or too "
+                "small to compute with; bring X to the scale that the model was fitted on"
+            )
         if out is None:
             out = np.empty((X.shape[0], *found.shape[1:]), found.dtype)
         out[batch] = found

@@ -1,24 +1,30 @@
 """A fitted model to and from one file."""
 
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import torch
 
-from angpn.ensemble.config import EnsembleConfig
+from angpn.anfp.neighbor_graph import check_candidates, check_graph_options
+from angpn.ensemble.config import MAX_DENSE_WIDTH
 from angpn.ensemble.ensemble import Ensemble
 from angpn.estimators.fitted_models import Fitted, FittedEnsemble, FittedNetwork
-from angpn.estimators.persistence_0_1_0 import upgrade
-from angpn.neighbors.inverted_index import IndexState, check_index_state
+from angpn.estimators.older_formats import OLDER_FORMATS, upgrade
+from angpn.estimators.saved_model import (
+    EnsembleHeader,
+    NetworkHeader,
+    parameters_from_state,
+    parameters_to_state,
+)
+from angpn.neighbors.inverted_index import IndexState
 from angpn.neighbors.neighborhood import Neighborhood
-from angpn.network.coverage import Coverage
 from angpn.network.model import ANGPN
-from angpn.utils.container import read_contents, write_contents
+from angpn.utils.array_checks import MAX_WEIGHT, check_arrays, flags, floats, integers
+from angpn.utils.container import FORMAT, encode_header, read_contents, write_contents
+from angpn.utils.label_state import CLASSES, StringClasses, classes_from_state, classes_to_state
 from angpn.utils.typing import Array
 
 _NETWORK = "network."
@@ -26,6 +32,10 @@ _ENSEMBLE = "ensemble."
 _FEATURES = "features"
 _INDEX = "index."
 _SPARSE_PARTS = ("data", "indices", "indptr")
+_LARGEST = float(np.finfo(np.float64).max)
+_SUM_TOLERANCE = 1e-3  # of the probabilities, or the squares, of a row in float32
+
+Header = EnsembleHeader | NetworkHeader
 
 
 class SavedModel(NamedTuple):
@@ -36,16 +46,35 @@ class SavedModel(NamedTuple):
     attributes: dict[str, Any]  # that a fit sets
 
 
+def check_can_save(estimator: str, parameters: Mapping[str, Any], classes: Array, feature_names: Array | None) -> None:
+    """Raise where a model could not be saved, which is better known before it is trained.
+
+    Args:
+        estimator: The name of the estimator.
+        parameters: The constructor's parameters.
+        classes: The classes.
+        feature_names: The names of the features, where they have any.
+
+    Raises:
+        ValueError: If a parameter or a name cannot be saved.
+    """
+    encode_header(parameters_to_state(estimator, parameters, classes))
+    try:
+        encode_header(StringClasses(values=[] if feature_names is None else feature_names.tolist()))
+    except UnicodeEncodeError:
+        raise ValueError("the names of the features must be text that UTF-8 can encode, got others; rename") from None
+
+
 def save_model(
     estimator: str, state: Mapping[str, Any], parameters: Mapping[str, Any], path: str | os.PathLike[str]
 ) -> None:
     """Write the fitted attributes and the constructor's parameters of an estimator."""
     classes, fitted = state["classes_"], state["_fitted"]
-    header = {
-        "estimator": estimator,
-        "parameters": {name: _to_json(value) for name, value in parameters.items()},
-        "classes": {"values": classes.tolist(), "dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str},
-        "shape": list(fitted.rows.shape),
+    classes_state, arrays = classes_to_state(classes)
+    common = {
+        "parameters": parameters_to_state(estimator, parameters, classes),
+        "classes": classes_state,
+        "shape": fitted.rows.shape,
         "metric": fitted.metric,
         "seed": state["_seed"],
         "n_neighbors": state["n_neighbors_"],
@@ -55,7 +84,7 @@ def save_model(
         "neighbor_seconds": state["neighbor_seconds_"],
         "feature_names": state["feature_names_in_"].tolist() if "feature_names_in_" in state else None,
     }
-    arrays = {
+    arrays |= {
         "codes": state["_codes"],
         "validation_mask": state["validation_mask_"],
         "validation_codes": np.searchsorted(classes, state["validation_transduction_"]),
@@ -66,146 +95,158 @@ def save_model(
     }
     if state["validation_scores_"] is not None:
         arrays["validation_scores"] = np.array(state["validation_scores_"])
+    header: Header
     if isinstance(fitted, FittedNetwork):
-        header["unit_rows"] = fitted.unit_rows
-        header["coverage"] = None if fitted.coverage is None else list(fitted.coverage)
-        header["network"] = {name: _to_json(value) for name, value in fitted.module.config.items()}
-        arrays |= {_NETWORK + name: value.cpu().numpy() for name, value in fitted.module.state_dict().items()}
+        network, parts = fitted.module.to_state()
+        header = NetworkHeader(**common, unit_rows=fitted.unit_rows, coverage=fitted.coverage, network=network)
+        arrays |= {_NETWORK + name: value for name, value in parts.items()}
     else:
-        header["ensemble"], parts = fitted.ensemble.state()
+        ensemble, parts = fitted.ensemble.state()
+        header = EnsembleHeader(**common, ensemble=ensemble)
         arrays |= {_ENSEMBLE + name: value for name, value in parts.items()}
     if scipy.sparse.issparse(fitted.rows):
-        for part in _SPARSE_PARTS:
-            arrays[f"{_FEATURES}.{part}"] = getattr(fitted.rows, part)
+        arrays |= {f"{_FEATURES}.{part}": getattr(fitted.rows, part) for part in _SPARSE_PARTS}
     else:
         arrays[_FEATURES] = fitted.rows
     searches = [search.state for search in fitted.searches.values()] or [fitted.index]
     if searches[0] is not None:  # 4 bytes a row and the centres, for which a first prediction need not learn them
-        parts = {name: np.atleast_1d(value) for name, value in searches[0]._asdict().items() if value is not None}
-        arrays |= {_INDEX + name: part for name, part in parts.items()}
+        arrays |= {_INDEX + name: part for name, part in searches[0].to_arrays().items()}
     write_contents(path, "model", header, arrays)
 
 
 def load_model(path: str | os.PathLike[str]) -> SavedModel:
-    """Read what :func:`save_model` wrote, of this version or of 0.1.0."""
-    contents = read_contents(path, "model")
-    try:
-        header, arrays = upgrade(*contents[:2]) if contents.format == 1 else contents[:2]
-        parameters = {name: _from_json(value) for name, value in header["parameters"].items()}
-        if header["estimator"] != ("ANGPNNetworkClassifier" if "network" in header else "ANGPNClassifier"):
-            raise ValueError(f"the estimator is called {header['estimator']}")
-        return SavedModel(header["estimator"], parameters, _attributes(header, arrays))
-    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(
-            f"{os.fspath(path)} must hold a model as save writes it, got parts that do not fit together ({reason}); "
-            "write it anew"
-        ) from error
+    """Read what :func:`save_model` wrote, of this version or an older one."""
+    return read_contents(path, "model", {**OLDER_FORMATS, FORMAT: Header}, _restored)
 
 
-def _attributes(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
-    classes = np.array(header["classes"]["values"], dtype=header["classes"]["dtype"])
-    shape = tuple(header["shape"])
-    distributions, codes, held = arrays["label_distributions"], arrays["codes"], arrays["validation_mask"]
-    candidates = torch.from_numpy(arrays["candidates"].astype(np.int64))
-    lengths = {len(part) for part in (distributions, codes, held, candidates)}
-    if distributions.shape[1:] != classes.shape or codes.ndim != 1 or lengths != {shape[0]}:
-        raise ValueError(f"expected {shape[0]} rows and {len(classes)} classes everywhere")
-    if not -1 <= codes.min() <= codes.max() < len(classes):
-        raise ValueError("a label is not among the classes")
-    if not arrays["validation_codes"].size == held.sum() or (arrays["validation_codes"] >= len(classes)).any():
-        raise ValueError("a prediction on a held-out row is not among the classes")
-    neighborhood = Neighborhood(candidates, torch.from_numpy(arrays["distances"]))
+def _restored(header: Any, arrays: dict[str, Array]) -> SavedModel:
+    if not isinstance(header, Header):
+        header, arrays = upgrade(header, arrays)
+    of_classes = {name: array for name, array in arrays.items() if name == CLASSES}
+    classes = classes_from_state(header.classes, of_classes)
+    parts = _by_prefix({name: array for name, array in arrays.items() if name != CLASSES})
+    own = parts.pop("")
+    _check_own(header, own, len(classes))
+    neighborhood = Neighborhood(torch.from_numpy(own["candidates"]), torch.from_numpy(own["distances"]))
+    distributions, held = own["label_distributions"], own["validation_mask"]
     attributes: dict[str, Any] = {
-        "_fitted": _fitted(header, arrays, neighborhood),
-        "_codes": codes,
-        "_seed": header["seed"],
+        "_fitted": _fitted(header, own, parts, neighborhood, len(classes)),
+        "_codes": own["codes"].astype(np.int64, copy=False),
+        "_seed": header.seed,
         "classes_": classes,
-        "n_features_in_": shape[1],
+        "n_features_in_": header.shape[1],
         "validation_mask_": held,
-        "validation_transduction_": classes[arrays["validation_codes"]],
+        "validation_transduction_": classes[own["validation_codes"]],
         "neighborhood_": neighborhood,
-        "n_neighbors_": header["n_neighbors"],
-        "recall_": header["recall"],
-        "neighbor_seconds_": header["neighbor_seconds"],
+        "n_neighbors_": header.n_neighbors,
+        "recall_": header.recall,
+        "neighbor_seconds_": header.neighbor_seconds,
         "label_distributions_": distributions,
         "transduction_": classes[distributions.argmax(axis=1)],
-        "loss_curve_": arrays["loss_curve"].tolist(),
-        "n_iter_": len(arrays["loss_curve"]),
-        "validation_scores_": arrays["validation_scores"].tolist() if "validation_scores" in arrays else None,
-        "best_validation_score_": header["best_validation_score"],
-        "best_iter_": header["best_iter"],
+        "loss_curve_": own["loss_curve"].tolist(),
+        "n_iter_": len(own["loss_curve"]),
+        "validation_scores_": own["validation_scores"].tolist() if "validation_scores" in own else None,
+        "best_validation_score_": header.best_validation_score,
+        "best_iter_": header.best_iter,
     }
-    if header["feature_names"] is not None:
-        attributes["feature_names_in_"] = np.array(header["feature_names"], dtype=object)
-    return attributes
+    if header.feature_names is not None:
+        attributes["feature_names_in_"] = np.array(header.feature_names, dtype=object)
+    name = "ANGPNNetworkClassifier" if isinstance(header, NetworkHeader) else "ANGPNClassifier"
+    return SavedModel(name, parameters_from_state(header.parameters, classes), attributes)
 
 
-def _fitted(header: Mapping[str, Any], arrays: Mapping[str, Array], neighborhood: Neighborhood) -> Fitted:
-    rows = _features(arrays, tuple(header["shape"]))
-    index = _index(arrays, rows)
-    if "network" in header:
-        coverage = None if header["coverage"] is None else Coverage(*header["coverage"])
-        module = _network(header, arrays, rows.dtype)
-        return FittedNetwork(module, rows, neighborhood, header["metric"], header["unit_rows"], coverage, index)
-    parts = {name.removeprefix(_ENSEMBLE): array for name, array in arrays.items() if name.startswith(_ENSEMBLE)}
-    ensemble = Ensemble.from_state(header["ensemble"], parts)
-    return FittedEnsemble(ensemble, rows, neighborhood, header["metric"], arrays["label_distributions"], index)
+def _by_prefix(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
+    """Return the arrays of the network, of the ensemble, of sparse features, of the index, and under "" all others."""
+    parts: dict[str, dict[str, Array]] = {"": {}}
+    for name, array in arrays.items():
+        prefix = next((p for p in (_NETWORK, _ENSEMBLE, f"{_FEATURES}.", _INDEX) if name.startswith(p)), "")
+        parts.setdefault(prefix, {})[name.removeprefix(prefix)] = array
+    return parts
 
 
-def _network(header: Mapping[str, Any], arrays: Mapping[str, Array], dtype: np.dtype[Any]) -> ANGPN:
-    with torch.device("meta"):  # shapes alone: the file has the weights
-        module = ANGPN(**{name: _from_json(value) for name, value in header["network"].items()})
-    module = module.to(getattr(torch, dtype.name)).to_empty(device="cpu")
-    weights = {name: array for name, array in arrays.items() if name.startswith(_NETWORK)}
-    module.load_state_dict({name.removeprefix(_NETWORK): torch.from_numpy(value) for name, value in weights.items()})
-    return module.eval()
-
-
-def _features(arrays: Mapping[str, Array], shape: tuple[int, ...]) -> Any:
+def _check_own(header: Header, arrays: Mapping[str, Array], n_classes: int) -> None:
+    """Check what both estimators have."""
+    n, d = header.shape
+    specs = {
+        "codes": integers(n, low=-1, high=n_classes - 1),
+        "validation_mask": flags(n),
+        "validation_codes": integers("h", low=0, high=n_classes - 1),
+        "candidates": integers(n, "m", low=0, high=n - 1),
+        "distances": floats(n, "m", low=0, high=2 + _SUM_TOLERANCE if header.metric == "chord" else _LARGEST),
+        "label_distributions": floats(n, n_classes, low=0, high=1),
+        "loss_curve": floats("e"),
+    }
+    if "validation_scores" in arrays:
+        specs["validation_scores"] = floats("e", low=0, high=1)
     if _FEATURES in arrays:
-        return arrays[_FEATURES].reshape(shape)
-    features = scipy.sparse.csr_array(tuple(arrays[f"{_FEATURES}.{part}"] for part in _SPARSE_PARTS), shape=shape)
-    features.check_format(full_check=True)  # compiled code will trust its indices
-    return features
+        specs[_FEATURES] = floats(n, d, low=-_largest(header), high=_largest(header))
+    lengths = check_arrays(arrays, specs)
+    if lengths["h"] != arrays["validation_mask"].sum():
+        raise ValueError(f"{lengths['h']} rows have predictions while they were held out, but others were")
+    if not 1 <= header.best_iter <= lengths["e"]:
+        raise ValueError(f"the best of {lengths['e']} rounds or epochs is number {header.best_iter}")
+    if header.feature_names is not None and len(header.feature_names) != d:
+        raise ValueError(f"{d} features have {len(header.feature_names)} names")
+    _check_sums(arrays["label_distributions"], "label_distributions")
 
 
-def _index(arrays: Mapping[str, Array], rows: Any) -> IndexState | None:
-    parts = {name.removeprefix(_INDEX): array for name, array in arrays.items() if name.startswith(_INDEX)}
-    if not parts:
-        return None
-    n_probed, recall = int(parts["n_probed"][0]), float(parts["recall"][0])
-    state = IndexState(parts["centres"], parts["sizes"], parts["rows"], n_probed, recall, parts.get("basis"))
-    check_index_state(state, rows)
-    return state
+def _largest(header: Header) -> float:
+    """Return a limit of the scaled features."""
+    if isinstance(header, NetworkHeader):
+        scaling = "unit" if header.unit_rows else "none"
+    else:
+        scaling = header.ensemble.scaling
+    return {"none": _LARGEST, "standard": MAX_WEIGHT}.get(scaling, 1 + _SUM_TOLERANCE)
 
 
-def _to_json(value: Any) -> Any:
-    """Return plain values as they are; mappings and sequences marked, since JSON knows fewer kinds than Python."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"number": str(value)}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, EnsembleConfig):
-        return {"config": {name: _to_json(item) for name, item in asdict(value).items()}}
-    if isinstance(value, Mapping):
-        return {"mapping": [[_to_json(key), _to_json(item)] for key, item in value.items()]}
-    if isinstance(value, list | tuple | np.ndarray):
-        return {"sequence": [_to_json(item) for item in value]}
-    if isinstance(value, os.PathLike | torch.device):
-        return str(value)
-    return None  # a generator of random numbers: the fitted model does not need it
+def _check_sums(probabilities: Array, name: str) -> None:
+    sums = probabilities.sum(axis=1)
+    if not (np.abs(sums - 1) <= _SUM_TOLERANCE).all():
+        raise ValueError(f"rows of {name!r} sum to {sums.min():g} to {sums.max():g} and not to 1")
 
 
-def _from_json(value: Any) -> Any:
-    if isinstance(value, dict) and "number" in value:
-        return float(value["number"])
-    if isinstance(value, dict) and "config" in value:
-        return EnsembleConfig(**{name: _from_json(item) for name, item in value["config"].items()})
-    if isinstance(value, dict) and "mapping" in value:
-        return {_from_json(key): _from_json(item) for key, item in value["mapping"]}
-    if isinstance(value, dict):
-        return tuple(_from_json(item) for item in value["sequence"])
-    return value
+def _fitted(
+    header: Header,
+    own: Mapping[str, Array],
+    parts: dict[str, dict[str, Array]],
+    neighborhood: Neighborhood,
+    n_classes: int,
+) -> Fitted:
+    n, d = header.shape
+    sparse = parts.pop(f"{_FEATURES}.", None)
+    if (sparse is None) != (_FEATURES in own):
+        raise ValueError("features must be either dense or sparse")
+    rows = own[_FEATURES] if sparse is None else _sparse_rows(sparse, n, d, _largest(header))
+    of_index = parts.pop(_INDEX, None)
+    index = None if of_index is None else IndexState.from_arrays(of_index, rows)
+    of_model = parts.pop(_NETWORK if isinstance(header, NetworkHeader) else _ENSEMBLE, {})
+    if parts:
+        raise ValueError(f"there are arrays of {next(iter(parts))!r}, which belong to the other estimator")
+    graph = header.network if isinstance(header, NetworkHeader) else header.ensemble.options
+    if isinstance(header, NetworkHeader):
+        if (header.network.in_channels, header.network.out_channels) != (d, n_classes):
+            raise ValueError(f"the network is not one from {d} features to {n_classes} classes")
+    elif sparse is not None and "basis" not in of_model and d > MAX_DENSE_WIDTH:
+        raise ValueError(f"{d} columns of sparse features are propagated, more than {MAX_DENSE_WIDTH}")
+    # What a prediction for a new row asks of the lists.
+    check_graph_options(n_neighbors=graph.n_neighbors, beta=graph.beta, gamma=graph.gamma, rule=graph.rule)
+    check_candidates(neighborhood, n_neighbors=graph.n_neighbors, gamma=graph.gamma, rule=graph.rule)
+    if isinstance(header, NetworkHeader):
+        network = ANGPN.from_state(header.network, of_model, rows.dtype)
+        return FittedNetwork(network, rows, neighborhood, header.metric, header.unit_rows, header.coverage, index)
+    ensemble = Ensemble.from_state(header.ensemble, of_model, n_rows=n, n_features=d, n_classes=n_classes)
+    if ensemble.graph_probabilities is not None:
+        _check_sums(ensemble.graph_probabilities.numpy(), "graph_probabilities")
+    return FittedEnsemble(ensemble, rows, neighborhood, header.metric, own["label_distributions"], index)
+
+
+def _sparse_rows(parts: Mapping[str, Array], n: int, d: int, largest: float) -> scipy.sparse.csr_array:
+    specs = {
+        "data": floats("z", low=-largest, high=largest),
+        "indices": integers("z", low=0, high=d - 1),
+        "indptr": integers(n + 1, low=0, high=parts["data"].size if "data" in parts else 0),
+    }
+    check_arrays(parts, specs)
+    rows = scipy.sparse.csr_array(tuple(parts[part] for part in _SPARSE_PARTS), shape=(n, d))
+    rows.check_format(full_check=True)  # compiled code will trust its indices
+    return rows

@@ -55,10 +55,12 @@ class Task(NamedTuple):
         if mask is not None and mask.dtype == bool and mask.shape == known.shape:
             training = known & ~mask
         seen = np.unique(labels.codes[training])
-        of_class = np.ones(len(labels.classes))
-        of_class[seen] = compute_class_weight(
-            class_weight, classes=labels.classes[seen], y=labels.classes[labels.codes[training]]
-        )
+        of_class, names = np.ones(len(labels.classes)), labels.classes
+        if names.dtype.kind in "SmM":  # scikit-learn knows weights of numbers and text only
+            if isinstance(class_weight, Mapping):
+                class_weight = {code: class_weight[name] for code, name in enumerate(names) if name in class_weight}
+            names = np.arange(len(names))
+        of_class[seen] = compute_class_weight(class_weight, classes=names[seen], y=names[labels.codes[training]])
         weights = np.ones(len(known)) if weights is None else weights
         return np.where(known, weights * of_class[labels.codes], 1.0).astype(dtype)
 

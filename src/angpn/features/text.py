@@ -3,21 +3,36 @@
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse
 import torch
+from msgspec import Meta
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from angpn.utils.array_checks import check_arrays, floats
 from angpn.utils.checks import as_float_tensor, as_sparse_rows, check_finite, check_same_rows
 from angpn.utils.inputs import plain
+from angpn.utils.schema import Saved, Share
 from angpn.utils.typing import Array
 
 Encoder = Callable[[list[str]], Any]
 
 _PARAMETERS = "min_df", "max_df", "sublinear_tf", "max_features"
+_Count = Annotated[int, Meta(ge=1)]
+
+
+class TextState(Saved, frozen=True):
+    """What a file keeps of :class:`TextFeatures` beside the inverse document frequencies."""
+
+    min_df: _Count | Share
+    max_df: _Count | Share
+    sublinear_tf: bool | int
+    max_features: _Count | None
+    min_df_: _Count | Share
+    vocabulary: Annotated[list[str], Meta(min_length=1)]
 
 
 def text_features(
@@ -149,11 +164,11 @@ class TextFeatures:
         """The word of each column of the features."""
         return self._fitted().get_feature_names_out().tolist()
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+    def to_state(self) -> tuple[TextState, dict[str, Array]]:
         """Return the fitted state, from which :meth:`from_state` restores it.
 
         Returns:
-            A header for JSON, and arrays.
+            Plain values, and arrays.
 
         Raises:
             ValueError: If there is an encoder, which cannot be saved.
@@ -162,38 +177,30 @@ class TextFeatures:
             raise ValueError("only TF-IDF can be saved, got an encoder; save the encoder by its own means")
         idf, words = self._fitted().idf_, self.vocabulary_
         parameters = {name: plain(getattr(self, name)) for name in (*_PARAMETERS, "min_df_")}
-        return {**parameters, "vocabulary": words}, {"idf": idf}
+        return TextState(**parameters, vocabulary=words), {"idf": idf}
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+    def from_state(cls, state: TextState, arrays: Mapping[str, Array]) -> Self:
         """Restore fitted features.
 
         Args:
-            header: The header that :meth:`to_state` returned.
+            state: The plain values that :meth:`to_state` returned.
             arrays: The arrays that it returned.
 
         Returns:
             The fitted features.
 
         Raises:
-            ValueError: If a part of the state is missing or inconsistent.
+            ValueError: If the frequencies are not those of the words, or a word occurs twice.
         """
-        missing = [name for name in (*_PARAMETERS, "min_df_", "vocabulary") if name not in header]
-        missing += [] if "idf" in arrays else ["idf"]
-        if missing:
-            raise ValueError(
-                f"a state of text features must be as to_state made it, got no {missing[0]}; create it again"
-            )
-        words, idf = header["vocabulary"], arrays["idf"]
-        if idf.shape != (len(words),) or not np.isfinite(idf).all():
-            raise ValueError(
-                f"a state of text features must have a finite idf for each of its {len(words)} words, got shape "
-                f"{idf.shape}; create it again"
-            )
-        features = cls(**{name: header[name] for name in _PARAMETERS})
-        features.min_df_ = header["min_df_"]
+        words = state.vocabulary
+        check_arrays(arrays, {"idf": floats(len(words), low=0)})
+        if len(set(words)) < len(words):
+            raise ValueError("a word of the vocabulary occurs twice")
+        features = cls(**{name: getattr(state, name) for name in _PARAMETERS})
+        features.min_df_ = state.min_df_
         features._vectorizer = features._unfitted(features.min_df_, words)
-        features._vectorizer.idf_ = idf
+        features._vectorizer.idf_ = arrays["idf"]
         return features
 
     def _fit_tfidf(self, texts: list[str]) -> Any:

@@ -12,9 +12,12 @@ import scipy.sparse
 from angpn.features import TextFeatures, image_features
 from angpn.features.image_file import MAX_PIXELS, read_image
 from angpn.features.image_source import ImageSource
+from angpn.features.text import TextState
 from angpn.labelling.input_rows import Kind, Rows
-from angpn.labelling.table_encoder import State, TableEncoder
+from angpn.labelling.table_encoder import TableEncoder
+from angpn.utils.array_checks import check_arrays, floats
 from angpn.utils.optional import require
+from angpn.utils.schema import Saved
 from angpn.utils.typing import Array
 
 THUMBNAIL_PIXELS = 64
@@ -29,12 +32,26 @@ class Encoder(Protocol):
     def transform(self, content: Any) -> Any:
         """Return the features of other rows."""
 
-    def to_state(self) -> State:
-        """Return a JSON header and arrays, from which ``from_state`` restores the fitted encoder."""
+    @property
+    def n_features(self) -> int | None:
+        """How many features a row has, where the fitted state says so."""
+
+    def to_state(self) -> tuple[Any, dict[str, Array]]:
+        """Return plain values and arrays, from which ``from_state`` restores the fitted encoder."""
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
-        """Restore a fitted encoder."""
+    def from_state(cls, state: Any, arrays: Mapping[str, Array]) -> Self:
+        """Restore a fitted encoder, after a check of its arrays."""
+
+
+class ImageState(Saved, frozen=True):
+    """What a file keeps of an :class:`ImageEncoder`: nothing, its network is pretrained."""
+
+
+class ArrayState(Saved, frozen=True):
+    """What a file keeps of an :class:`ArrayEncoder` beside the medians."""
+
+    impute: bool
 
 
 class ImageEncoder:
@@ -72,13 +89,18 @@ class ImageEncoder:
         self.thumbnails.append(make_thumbnail(image))
         return image
 
-    def to_state(self) -> State:
-        """Return a JSON header and arrays."""
-        return {}, {}
+    @property
+    def n_features(self) -> None:
+        """Not known before the network is loaded."""
+
+    def to_state(self) -> tuple[ImageState, dict[str, Array]]:
+        """Return plain values, and arrays."""
+        return ImageState(), {}
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+    def from_state(cls, state: ImageState, arrays: Mapping[str, Array]) -> Self:
         """Restore a fitted encoder."""
+        check_arrays(arrays, {})
         return cls()
 
 
@@ -107,14 +129,19 @@ class TextEncoder:
         """Return the features of other texts over the fitted vocabulary."""
         return self._features.transform(content)
 
-    def to_state(self) -> State:
-        """Return a JSON header and arrays."""
+    @property
+    def n_features(self) -> int:
+        """The size of the vocabulary."""
+        return len(self._features.vocabulary_)
+
+    def to_state(self) -> tuple[TextState, dict[str, Array]]:
+        """Return plain values, and arrays."""
         return self._features.to_state()
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+    def from_state(cls, state: TextState, arrays: Mapping[str, Array]) -> Self:
         """Restore a fitted encoder."""
-        return cls(TextFeatures.from_state(header, arrays))
+        return cls(TextFeatures.from_state(state, arrays))
 
 
 class ArrayEncoder:
@@ -148,14 +175,20 @@ class ArrayEncoder:
             )
         return np.where(missing, self._medians, rows).astype(rows.dtype)
 
-    def to_state(self) -> State:
-        """Return a JSON header and arrays."""
-        return {"impute": self.impute}, {} if self._medians is None else {"medians": self._medians}
+    @property
+    def n_features(self) -> int | None:
+        """The number of medians, where there are any."""
+        return None if self._medians is None else len(self._medians)
+
+    def to_state(self) -> tuple[ArrayState, dict[str, Array]]:
+        """Return plain values, and arrays."""
+        return ArrayState(impute=self.impute), {} if self._medians is None else {"medians": self._medians}
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+    def from_state(cls, state: ArrayState, arrays: Mapping[str, Array]) -> Self:
         """Restore a fitted encoder."""
-        encoder = cls(impute=header["impute"])
+        check_arrays(arrays, {"medians": floats("d")} if "medians" in arrays and state.impute else {})
+        encoder = cls(impute=state.impute)
         encoder._medians = arrays.get("medians")
         return encoder
 

@@ -1,7 +1,6 @@
 """Output files of a job (``predictions.csv``, ``model``, ``report.html``), and predictions by a saved model."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,15 @@ import numpy as np
 
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.features.image_file import MAX_PIXELS
-from angpn.labelling.encoders import ENCODERS, Encoder, ImageEncoder
+from angpn.labelling.encoders import ImageEncoder
 from angpn.labelling.input_rows import TABLES, Rows, read_rows
 from angpn.labelling.job import LabellingResult
 from angpn.labelling.output_folder import CLASSIFIER, ENCODER, MODEL, PREDICTIONS, REPORT, replacing_output
 from angpn.labelling.predictions import encode_csv, predictions_csv
 from angpn.labelling.report import write_label_report
 from angpn.labelling.report_contents import report_contents
-from angpn.utils.container import read_contents, write_contents
+from angpn.labelling.saved_encoder import SavedEncoder, read_encoder, write_encoder
+from angpn.labelling.table_encoder import TableEncoder
 
 
 def write_output(result: LabellingResult, folder: str | os.PathLike[str]) -> dict[str, Path]:
@@ -68,8 +68,8 @@ def predict_file(
         ValueError: If the rows are of another kind or cannot be encoded.
         FileNotFoundError: If there is no such model or input.
     """
-    header, encoder, classifier = _load_model(Path(model))
-    rows = _read_new_rows(path, header)
+    saved, classifier = _load_model(Path(model))
+    rows, encoder = _read_new_rows(path, saved), saved.encoder
     if isinstance(encoder, ImageEncoder):
         encoder.skip_bad, encoder.max_pixels, encoder.progress = skip_bad, max_pixels, progress
     features = encoder.transform(rows.content)
@@ -100,45 +100,35 @@ def _predictions(result: LabellingResult) -> str:
 
 
 def _save_model(result: LabellingResult, folder: Path) -> None:
-    options = result.task.options
-    state, arrays = result.encoder.to_state()
-    header = {
-        "kind": result.task.rows.kind,
-        "text": options.text,
-        "id_column": options.id_column,
-        "ignored": [*options.drop, *([options.label_column] if options.label_column else [])],
-        "state": state,
-    }
+    options, rows = result.task.options, result.task.rows
+    ignored = [*options.drop, *([options.label_column] if options.label_column else [])]
     folder.mkdir()
     result.model.save(folder / CLASSIFIER)
-    write_contents(folder / ENCODER, "encoder", header, arrays)
+    write_encoder(folder / ENCODER, SavedEncoder(rows.kind, options.text, options.id_column, ignored, result.encoder))
 
 
-def _load_model(folder: Path) -> tuple[Mapping[str, Any], Encoder, Any]:
+def _load_model(folder: Path) -> tuple[SavedEncoder, Any]:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} must be the folder of a model that angpn label wrote, got none there")
     if not (folder / ENCODER).exists() and (folder / MODEL / ENCODER).exists():
         raise FileNotFoundError(f"{folder} must be the folder of a model, got the one around it; pass {folder / MODEL}")
-    header, arrays, _ = read_contents(folder / ENCODER, "encoder")
-    if header.get("kind") not in ENCODERS:
-        raise ValueError(f"{folder} must be of a kind that this version knows, got {header.get('kind')}; upgrade")
-    encoder = ENCODERS[header["kind"]].from_state(header["state"], arrays)
-    return header, encoder, ANGPNClassifier.load(folder / CLASSIFIER)
+    saved, classifier = read_encoder(folder / ENCODER), ANGPNClassifier.load(folder / CLASSIFIER)
+    made, expected = saved.encoder.n_features, classifier.n_features_in_
+    if made not in (None, expected):
+        raise ValueError(
+            f"{folder / ENCODER} must be the encoder of {CLASSIFIER} beside it, got one that makes {made} features "
+            f"for a model of {expected}; restore both from one run"
+        )
+    return saved, classifier
 
 
-def _read_new_rows(path: str | os.PathLike[str], header: Mapping[str, Any]) -> Rows:
+def _read_new_rows(path: str | os.PathLike[str], saved: SavedEncoder) -> Rows:
     """Read new rows with the columns and types of the fitted ones."""
     if str(path) == "-" or Path(path).suffix.lower() in TABLES:
-        categories = [column["name"] for column in header["state"].get("columns", ()) if "values" in column]
-        rows = read_rows(
-            path,
-            text=header["text"],
-            id_column=header["id_column"],
-            categorical=categories,
-            ignore=header["ignored"],
-        )
+        categories = saved.encoder.describe()["categories"] if isinstance(saved.encoder, TableEncoder) else []
+        rows = read_rows(path, text=saved.text, id_column=saved.id_column, categorical=categories, ignore=saved.ignored)
     else:
         rows = read_rows(path)
-    if rows.kind != header["kind"]:
-        raise ValueError(f"{path} must hold {header['kind']} as the model was fitted on, got {rows.kind}; name another")
+    if rows.kind != saved.kind:
+        raise ValueError(f"{path} must hold {saved.kind} as the model was fitted on, got {rows.kind}; name another")
     return rows

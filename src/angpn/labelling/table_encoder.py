@@ -1,21 +1,56 @@
 """Encoder of tables: standardised numbers and one-hot categories."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import polars
+from msgspec import Meta
 
+from angpn.utils.array_checks import check_arrays
 from angpn.utils.checks import warn
 from angpn.utils.inputs import LARGEST
 from angpn.utils.powers_of_two import column_moments
+from angpn.utils.schema import NotNegative, Saved
 from angpn.utils.typing import Array
-
-State = tuple[dict[str, Any], dict[str, Array]]  # of a fitted encoder: a JSON header, and arrays
 
 MISSING = "(missing)"
 _MAX_CATEGORIES = 50
 _MISSING_TEXTS = ("", "na", "n/a", "nan", "null", "none", "?", "-", ".")  # markers of a missing number
+
+
+class ColumnState(Saved, omit_defaults=True, frozen=True):
+    """A fitted column: of numbers, with their statistics, or of categories, with their values."""
+
+    name: str
+    mean: float | None = None
+    std: NotNegative | None = None
+    median: float | None = None
+    values: Annotated[list[str], Meta(min_length=1)] | None = None
+
+    def __post_init__(self) -> None:
+        numbers = [number is not None for number in (self.mean, self.std, self.median)]
+        if any(numbers) == (self.values is not None) or any(numbers) != all(numbers):
+            raise ValueError("a column must have mean, std and median, or values")
+        if self.values is not None and len(set(self.values)) < len(self.values):
+            raise ValueError("a category occurs twice")
+
+    @property
+    def statistics(self) -> tuple[float, float, float]:
+        """What to subtract from the numbers, to divide them by, and to put where one is missing."""
+        return self.mean or 0.0, self.std or 1.0, self.median or 0.0
+
+
+class TableState(Saved, frozen=True):
+    """What a file keeps of a :class:`TableEncoder`."""
+
+    impute: bool
+    categorical: list[str]
+    columns: Annotated[list[ColumnState], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if len({column.name for column in self.columns}) < len(self.columns):
+            raise ValueError("a column occurs twice")
 
 
 class TableEncoder:
@@ -23,7 +58,7 @@ class TableEncoder:
 
     def __init__(self, *, impute: bool = False, categorical: Sequence[str] = ()) -> None:
         self.impute, self.categorical = impute, list(categorical)
-        self._columns: list[dict[str, Any]] = []
+        self._columns: list[ColumnState] = []
 
     def fit(self, content: polars.DataFrame) -> Any:
         """Determine the type and statistics of each column, and return the features."""
@@ -38,31 +73,36 @@ class TableEncoder:
 
     def transform(self, content: polars.DataFrame) -> Any:  # (n, d) float32
         """Return the features of rows with the same columns."""
-        absent = [column["name"] for column in self._columns if column["name"] not in content.columns]
+        absent = [column.name for column in self._columns if column.name not in content.columns]
         if absent:
             raise ValueError(f"the table must have the columns it was fitted with, got no {absent[0]!r}; add it")
-        known = content.select([column["name"] for column in self._columns])
-        numbers = [column["name"] for column in self._columns if "values" not in column]
-        known = known.with_columns(_as_numbers(known[name]) for name in numbers)
+        known = content.select([column.name for column in self._columns])
+        known = known.with_columns(_as_numbers(known[name]) for name in self.describe()["numbers"])
         self._check_missing(known)
-        return np.concatenate([self._encode_column(known[column["name"]], column) for column in self._columns], axis=1)
+        return np.concatenate([_encode_column(known[column.name], column) for column in self._columns], axis=1)
 
-    def to_state(self) -> State:
-        """Return a JSON header and arrays."""
-        return {"impute": self.impute, "categorical": self.categorical, "columns": self._columns}, {}
+    @property
+    def n_features(self) -> int:
+        """How many features a row has."""
+        return sum(1 if column.values is None else len(column.values) for column in self._columns)
+
+    def to_state(self) -> tuple[TableState, dict[str, Array]]:
+        """Return plain values, and arrays."""
+        return TableState(impute=self.impute, categorical=self.categorical, columns=self._columns), {}
 
     @classmethod
-    def from_state(cls, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> Self:
+    def from_state(cls, state: TableState, arrays: Mapping[str, Array]) -> Self:
         """Restore a fitted encoder."""
-        encoder = cls(impute=header["impute"], categorical=header["categorical"])
-        encoder._columns = header["columns"]
+        check_arrays(arrays, {})
+        encoder = cls(impute=state.impute, categorical=state.categorical)
+        encoder._columns = state.columns
         return encoder
 
     def describe(self) -> dict[str, list[str]]:
         """Return the names of the columns by their type, "numbers" or "categories"."""
         names: dict[str, list[str]] = {"numbers": [], "categories": []}
         for column in self._columns:
-            names["categories" if "values" in column else "numbers"].append(column["name"])
+            names["numbers" if column.values is None else "categories"].append(column.name)
         return names
 
     def _check_missing(self, content: polars.DataFrame) -> None:
@@ -78,7 +118,7 @@ class TableEncoder:
                 f"{name!r}, row {int(mask.argmax())}; fill them, pass --drop {name}, or pass --impute"
             )
 
-    def _fit_column(self, column: polars.Series) -> dict[str, Any]:
+    def _fit_column(self, column: polars.Series) -> ColumnState:
         name = column.name
         if name not in self.categorical and (column.dtype.is_numeric() or column.dtype == polars.Boolean):
             values = column.cast(polars.Float64).to_numpy()
@@ -93,16 +133,16 @@ class TableEncoder:
             median = float(np.median(present)) if len(present) else 0.0
             filled = np.where(np.isnan(values), median, values)
             if np.ptp(filled) == 0:  # exactly, since of its mean and std rounding may leave something
-                return {"name": name, "mean": float(filled[0]), "std": 0.0, "median": median}
+                return ColumnState(name=name, mean=float(filled[0]), std=0.0, median=median)
             mean, std = (float(found[0]) for found in column_moments(filled[:, None]))
-            return {"name": name, "mean": mean, "std": std, "median": median}
+            return ColumnState(name=name, mean=mean, std=std, median=median)
         if name not in self.categorical:
             self._check_is_category(column)
         texts = _texts(column)
         categories = sorted(set(texts) - {None})
-        if None in texts:
+        if None in texts and MISSING not in categories:
             categories.append(MISSING)
-        return {"name": name, "values": categories}
+        return ColumnState(name=name, values=categories)
 
     def _check_is_category(self, column: polars.Series) -> None:
         name = column.name
@@ -125,26 +165,23 @@ class TableEncoder:
                 f"label by it, --drop {name} to leave it out, or --categorical {name}"
             )
 
-    def _encode_column(self, column: polars.Series, fitted: Mapping[str, Any]) -> Array:  # (n, columns of it) float32
-        if "values" in fitted:
-            values = [MISSING if value is None else value for value in _texts(column)]
-            known = fitted["values"]
-            unknown = len(set(values) - set(known))
-            if unknown:
-                warn(
-                    f"column {fitted['name']!r} has {unknown} categories that the fit did not have; they count as none"
-                )
-            return (np.array(values, dtype=object)[:, None] == np.array(known, dtype=object)).astype(np.float32)
-        numbers = column.to_numpy()
-        filled = np.where(np.isnan(numbers), fitted["median"], numbers)
-        with np.errstate(over="ignore"):
-            encoded = ((filled - fitted["mean"]) / (fitted["std"] or 1.0)).astype(np.float32)[:, None]
-        if not np.isfinite(encoded).all():
-            raise ValueError(
-                f"column {fitted['name']!r} must hold numbers of about the size that they had in the fit, got "
-                f"{numbers[~np.isfinite(encoded[:, 0])][0]:.3g}; check its units"
-            )
-        return encoded
+
+def _encode_column(column: polars.Series, fitted: ColumnState) -> Array:  # (n, columns of it) float32
+    if fitted.values is not None:
+        values = [MISSING if value is None else value for value in _texts(column)]
+        unknown = len(set(values) - set(fitted.values))
+        if unknown:
+            warn(f"column {fitted.name!r} has {unknown} categories that the fit did not have; they count as none")
+        return (np.array(values, dtype=object)[:, None] == np.array(fitted.values, dtype=object)).astype(np.float32)
+    numbers, (mean, std, median) = column.to_numpy(), fitted.statistics
+    with np.errstate(over="ignore"):
+        encoded = ((np.where(np.isnan(numbers), median, numbers) - mean) / std).astype(np.float32)[:, None]
+    if not np.isfinite(encoded).all():
+        raise ValueError(
+            f"column {fitted.name!r} must hold numbers of about the size that they had in the fit, got "
+            f"{numbers[~np.isfinite(encoded[:, 0])][0]:.3g}; check its units"
+        )
+    return encoded
 
 
 def _has_markers(column: polars.Series) -> bool:

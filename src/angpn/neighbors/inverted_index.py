@@ -1,8 +1,8 @@
 """An inverted index (faiss): rows grouped around centres, of which the nearest groups alone are searched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from angpn.neighbors.locality import NEAREST, locality_order
 from angpn.neighbors.metric_rows import BLOCK_ROWS, MetricRows, blocks_of, exact_nearest_distances, recall_of
+from angpn.utils.array_checks import check_arrays, floats, integers, singles
 from angpn.utils.optional import require
 from angpn.utils.typing import Array
 
@@ -46,23 +47,34 @@ class IndexState(NamedTuple):
     recall: float  # since this share of the nearest rows was to be found
     basis: Array | None = None  # (d, p) float32, main directions by which sparse rows are searched
 
+    def to_arrays(self) -> dict[str, Array]:
+        """Return what a file keeps of it."""
+        return {name: np.atleast_1d(value) for name, value in self._asdict().items() if value is not None}
 
-def check_index_state(state: IndexState, rows: Any) -> None:
-    """Raise ValueError where this is not the state of an index of these rows; compiled code will trust it."""
-    n, width = rows.shape
-    if scipy.sparse.issparse(rows):
-        if state.basis is None or state.basis.ndim != 2 or len(state.basis) != width:
-            raise ValueError(f"an index of sparse rows must have a basis of {width} rows")
-        width = state.basis.shape[1]
-    n_groups = len(state.centres)
-    if state.centres.shape != (n_groups, width) or not np.isfinite(state.centres).all():
-        raise ValueError(f"an index must have finite centres of {width} columns, got shape {state.centres.shape}")
-    if not 1 <= state.n_probed <= n_groups:
-        raise ValueError(f"an index must probe 1 to {n_groups} groups, got {state.n_probed}")
-    if state.sizes.shape != (n_groups,) or state.sizes.min() < 0 or state.sizes.sum() != n:
-        raise ValueError(f"an index must have {n_groups} groups of {n} rows in all")
-    if not np.array_equal(np.sort(state.rows), np.arange(n)):
-        raise ValueError("an index must hold each row once")
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array], rows: Any) -> Self:
+        """Return the state that :meth:`to_arrays` described; compiled code will trust it.
+
+        Raises:
+            ValueError: If this is not the state of an index of these rows.
+        """
+        n, width = rows.shape
+        of_basis = {"basis": singles(width, "p")} if scipy.sparse.issparse(rows) else {}
+        specs = {
+            **of_basis,
+            "centres": singles("g", "p" if of_basis else width),
+            "sizes": integers("g", low=0, high=n),
+            "rows": integers(n, low=0, high=n - 1),
+            "n_probed": integers(1, low=1, high=n),
+            "recall": floats(1, low=0, high=1),
+        }
+        n_groups = check_arrays(arrays, specs)["g"]
+        n_probed, recall = arrays["n_probed"].item(), arrays["recall"].item()
+        if n_probed > n_groups:
+            raise ValueError(f"an index of {n_groups} groups probes {n_probed} of them")
+        if arrays["sizes"].sum() != n or (np.bincount(arrays["rows"], minlength=n) != 1).any():
+            raise ValueError(f"the groups of an index do not hold each of {n} rows once")
+        return cls(arrays["centres"], arrays["sizes"], arrays["rows"], n_probed, recall, arrays.get("basis"))
 
 
 class InvertedIndex:

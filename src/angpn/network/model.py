@@ -1,15 +1,41 @@
 """The network: hidden propagation layers of Eq. (12), then a perceptron and the softmax of Eq. (14)."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
+import msgspec
+import numpy as np
 import scipy.sparse
 import torch
+from msgspec import Meta
 from torch import Tensor, nn
 
+from angpn.anfp.neighbor_graph import Rule
+from angpn.anfp.propagation import Direction
 from angpn.anfp.sparse import PropagatedSparse
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network.conv import ANGPNConv, glorot_
+from angpn.utils.array_checks import MAX_WEIGHT, ArraySpec, check_arrays, floats
+from angpn.utils.schema import MAX_STEPS, Beta, Flag, Gamma, OpenShare, Saved, Size
+from angpn.utils.typing import Array
+
+
+class NetworkState(Saved, frozen=True):
+    """What a file keeps of an :class:`ANGPN` beside its weights: the arguments of its constructor."""
+
+    in_channels: Size
+    hidden_channels: Annotated[list[Size], Meta(min_length=1)]
+    out_channels: Annotated[int, Meta(ge=2, le=2**40)]
+    normalize_hidden: Flag
+    dropout: Annotated[float, Meta(ge=0, lt=1)]
+    n_neighbors: Size
+    alpha: OpenShare
+    beta: Beta
+    gamma: Gamma | Literal["auto", "local"]
+    rule: Rule
+    num_steps: Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None
+    direction: Direction
+    graph_gradient: Flag
 
 
 class ANGPN(nn.Module):
@@ -73,6 +99,37 @@ class ANGPN(nn.Module):
             self.perceptron = nn.Linear(widths[-1], out_channels, bias=False)
         self.to_empty(device=device)
         self.reset_parameters()
+
+    def to_state(self) -> tuple[NetworkState, dict[str, Array]]:
+        """Return what a file keeps of it: plain values, and the weights."""
+        return NetworkState(**self.config), {name: value.cpu().numpy() for name, value in self.state_dict().items()}
+
+    @classmethod
+    def from_state(cls, state: NetworkState, arrays: Mapping[str, Array], dtype: np.dtype[Any]) -> "ANGPN":
+        """Return the network, in eval mode; the weights are checked before any layer is made.
+
+        Args:
+            state: The plain values that :meth:`to_state` returned.
+            arrays: The weights.
+            dtype: The precision to compute in.
+
+        Returns:
+            The network on the CPU.
+
+        Raises:
+            ValueError: If a weight is missing, of another shape or not finite.
+        """
+        widths = [state.in_channels, *state.hidden_channels]
+        specs = {
+            f"convs.{depth}.weight": _weights(*shape)
+            for depth, shape in enumerate(zip(widths, state.hidden_channels, strict=False))
+        }
+        check_arrays(arrays, {**specs, "perceptron.weight": _weights(state.out_channels, widths[-1])})
+        with torch.device("meta"):  # shapes alone: the file has the weights
+            network = cls(**msgspec.structs.asdict(state))
+        network = network.to(getattr(torch, dtype.name)).to_empty(device="cpu")
+        network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+        return network.eval()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the weights of every layer anew (Glorot).
@@ -163,6 +220,10 @@ class ANGPN(nn.Module):
         # Drawn on the CPU whatever the device, so that one seed means one result.
         kept = torch.rand(hidden.shape, generator=generator, dtype=hidden.dtype) >= self.dropout
         return hidden * kept.to(hidden.device) / (1 - self.dropout)
+
+
+def _weights(*shape: int) -> ArraySpec:
+    return floats(*shape, low=-MAX_WEIGHT, high=MAX_WEIGHT)
 
 
 def _widths(hidden_channels: int | Sequence[int], num_layers: int | None) -> list[int]:

@@ -94,7 +94,7 @@ def find_device(device: str | torch.device, sparse: bool) -> torch.device:
     try:
         found = torch.device(device)
         torch.empty(1, device=found).cpu()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         raise ValueError(
             f"device must be one that torch finds on this machine, got {str(device)!r} ({str(error).splitlines()[0]}); "
             "use 'auto' or 'cpu'"

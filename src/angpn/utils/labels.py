@@ -1,5 +1,6 @@
 """Labels as users have them (numbers or names, some missing) to class numbers and back."""
 
+import datetime
 import numbers
 from typing import Any, NamedTuple
 
@@ -19,7 +20,10 @@ class EncodedLabels(NamedTuple):
 
 
 def encode_labels(y: Any) -> EncodedLabels:
-    """Number the classes of ``y``. -1 is unlabelled; so are None and NaN.
+    """Number the classes of ``y``. -1 is unlabelled; so are None, NaN and NaT.
+
+    Labels are text, bytes, numbers, bools, dates or durations: all that a saved model can hold. Dates and durations of
+    Python and pandas become those of numpy.
 
     >>> encode_labels(["cat", "dog", None, "cat"])
     EncodedLabels(classes=array(['cat', 'dog'], dtype=object), codes=array([ 0,  1, -1,  0]))
@@ -30,8 +34,9 @@ def encode_labels(y: Any) -> EncodedLabels:
     if y.dtype.kind == "O":
         known = _of_one_kind(known)
     _check_no_disguise(known)
-    if len(known):
-        check_classification_targets(known)
+    known = _as_saved(known)
+    if known.dtype.kind == "f" and len(known):
+        check_classification_targets(known)  # measurements are no labels
     classes, numbered = np.unique(known, return_inverse=True)
     codes = np.full(len(y), UNLABELLED, dtype=np.int64)
     codes[~missing] = numbered
@@ -79,14 +84,41 @@ def _is_missing(label: Any) -> bool:
 
 
 def _of_one_kind(known: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Strings as they are, numbers and bools as numpy has them."""
+    """Strings as they are, all else as numpy has it."""
     kinds = {"strings" if isinstance(label, str) else type(label).__name__ for label in known}
     if "strings" in kinds and len(kinds) > 1:
         raise ValueError(
             f"y must hold labels of one kind, got {', '.join(sorted(kinds))}; make all of them strings, and write -1, "
             "None or NaN where a row is unlabelled"
         )
-    return known if "strings" in kinds else np.array(known.tolist())
+    if "strings" in kinds:
+        return known
+    # Those of pandas are subclasses of Python's, with nanoseconds that only their own conversion keeps.
+    labels = [getattr(label, "asm8", label) for label in known if getattr(label, "tzinfo", None) is None]
+    if len(labels) < len(known):
+        raise ValueError(
+            "y must hold dates without a time zone, got some that have one; convert them to UTC and drop the zone, or "
+            "make them strings"
+        )
+    if len(kinds) == 1 and all(isinstance(label, datetime.date | datetime.timedelta) for label in labels):
+        return np.array(labels, dtype="m8" if isinstance(labels[0], datetime.timedelta) else "M8")
+    return np.array(labels)
+
+
+def _as_saved(known: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Labels in the byte order of the machine, or an error where a saved model could not hold them."""
+    kind, strings = known.dtype.kind, known.tolist() if known.dtype.kind == "O" else []
+    others = [label for label in strings if not isinstance(label, str)]
+    if others or kind not in "biufUSmMO" or (kind == "f" and known.dtype.itemsize > 8):
+        found = type(others[0]).__name__ if others else known.dtype
+        raise ValueError(
+            f"y must hold text, bytes, numbers, bools, dates or durations, got {found}; convert the labels, for "
+            "example to strings"
+        )
+    for label in set(strings):
+        if any("\ud800" <= character <= "\udfff" for character in label):
+            raise ValueError(f"y must hold text that UTF-8 can encode, got {label!a:.40}; correct that label")
+    return known.astype(known.dtype.newbyteorder("="), copy=False)
 
 
 def _check_no_disguise(known: np.ndarray[Any, Any]) -> None:

@@ -127,7 +127,7 @@ def test_foreign_files_are_refused_and_not_executed(saved, tmp_path):
     with pytest.raises(ValueError, match="got a safetensors file of something else"):
         ANGPNClassifier.load(path)
     write_saved(path, SavedFile("checkpoint", 3, {}, {"a": np.ones(2)}))
-    with pytest.raises(ValueError, match="must be an angpn model file, got a checkpoint"):
+    with pytest.raises(ValueError, match="must be an angpn model file, got one of kind 'checkpoint'"):
         ANGPNClassifier.load(path)
     with pytest.raises(FileNotFoundError, match="must be an angpn model file, got none there; check the name"):
         ANGPNClassifier.load(tmp_path / "nothing")
@@ -135,7 +135,9 @@ def test_foreign_files_are_refused_and_not_executed(saved, tmp_path):
 
 def test_a_newer_format_is_named(saved, tmp_path):
     path = write_saved(tmp_path / "newer", read_saved(saved)._replace(format=99))
-    with pytest.raises(ValueError, match="must have a format up to 3, got format 99; a newer angpn wrote it: upgrade"):
+    with pytest.raises(
+        ValueError, match="must have a format up to 3, got format '99'; a newer angpn wrote it: upgrade"
+    ):
         ANGPNClassifier.load(path)
 
 

@@ -149,11 +149,13 @@ def _read(path: Path, kind: Kind) -> _Contents:
 
 def _check_stamp(stamp: Mapping[str, str], kind: Kind, path: Path) -> None:
     if stamp["angpn"] != kind:
-        raise ValueError(f"{path} must be an angpn {kind} file, got a {stamp['angpn']:.40}; name another file")
+        raise ValueError(
+            f"{path} must be an angpn {kind} file, got one of kind {stamp['angpn']!a:.40}; name another file"
+        )
     if stamp.get("format") not in [str(number) for number in range(1, FORMAT + 1)]:
         raise ValueError(
-            f"{path} must have a format up to {FORMAT}, got format {stamp.get('format', 'none'):.40}; a newer angpn "
-            "wrote it: upgrade, or write it anew"
+            f"{path} must have a format up to {FORMAT}, got format {stamp.get('format')!a:.40}; a newer angpn wrote it: "
+            "upgrade, or write it anew"
         )
     if "header" not in stamp:
         raise ValueError(f"{path} must be an angpn {kind} file, got one without a header; write it anew")

@@ -43,6 +43,13 @@ def test_a_constant_column_stays_small_for_new_values():
     assert np.abs(encoder.transform(polars.DataFrame({"k": [0.11]}))).max() < 1
 
 
+def test_a_number_beyond_all_that_the_fit_had_is_named():
+    encoder = TableEncoder()
+    encoder.fit(TABLE)
+    with pytest.raises(ValueError, match="'age' must hold numbers of the size .*, about 25, got 1e\\+300 in row 1"):
+        encoder.transform(TABLE[:2].with_columns(age=polars.Series([20.0, 1e300])))
+
+
 def test_missing_values_are_an_error_or_imputed():
     holes = TABLE.with_columns(
         age=polars.Series([10.0, None, 30.0, float("nan")]), town=polars.Series(["Bonn", None, "Bonn", "Trier"])

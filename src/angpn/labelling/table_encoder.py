@@ -173,15 +173,18 @@ def _encode_column(column: polars.Series, fitted: ColumnState) -> Array:  # (n, 
         if unknown:
             warn(f"column {fitted.name!r} has {unknown} categories that the fit did not have; they count as none")
         return (np.array(values, dtype=object)[:, None] == np.array(fitted.values, dtype=object)).astype(np.float32)
-    numbers, (mean, std, median) = column.to_numpy(), fitted.statistics
+    mean, std, median = fitted.statistics
+    numbers = column.to_numpy()
+    numbers = np.where(np.isnan(numbers), median, numbers)
     with np.errstate(over="ignore"):
-        encoded = ((np.where(np.isnan(numbers), median, numbers) - mean) / std).astype(np.float32)[:, None]
-    if not np.isfinite(encoded).all():
+        scaled = ((numbers - mean) / std).astype(np.float32)
+    if not np.isfinite(scaled).all():
+        row = int((~np.isfinite(scaled)).argmax())
         raise ValueError(
-            f"column {fitted.name!r} must hold numbers of about the size that they had in the fit, got "
-            f"{numbers[~np.isfinite(encoded[:, 0])][0]:.3g}; check its units"
+            f"column {fitted.name!r} must hold numbers of about the size that it had in the fit, {mean:g}, got "
+            f"{numbers[row]:g} in row {row}; check its units"
         )
-    return encoded
+    return scaled[:, None]
 
 
 def _has_markers(column: polars.Series) -> bool:

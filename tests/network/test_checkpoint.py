@@ -1,4 +1,5 @@
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import torch
 from angpn import ANGPN, nearest_candidates, train
 from angpn.network.checkpoint import Checkpoint
 from angpn.utils.labels import UNLABELLED
+from saved_files import mutations, read_saved, write_saved
 
 
 def start(dropout=0.4):
@@ -63,3 +65,69 @@ def test_saves_are_a_second_apart(tmp_path):
     assert (tmp_path / "state").stat().st_mtime_ns == written
     checkpoint.save(training, [], seed=0, now=True)
     assert (tmp_path / "state").stat().st_mtime_ns > written
+
+
+# Files that are not what was written
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A checkpoint after five epochs, and the problem it is of."""
+    path, problem = tmp_path / "state", {"X": np.ones(3)}
+    _, training = start()
+    epochs = list(itertools.islice(training, 5))
+    Checkpoint(path, resume=False, problem=problem).save(training, epochs, seed=9)
+    return path, problem
+
+
+def resume(path, problem):
+    """Resume from a file; return the epoch that follows."""
+    _, training = start()
+    Checkpoint(path, resume=True, problem=problem).restore(training)
+    return next(training)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda saved: saved.header.update(seed="9"), "Expected `int`, got `str` - at `$.seed`"),
+        (lambda saved: saved.header.update(seed=2**40), "Expected `int` <= 4294967295 - at `$.seed`"),
+        (lambda saved: saved.header.pop("fingerprint"), "required field `fingerprint`"),
+        (lambda saved: saved.header.update(path="/etc/passwd"), "unknown field `path`"),
+        (lambda saved: saved.arrays.pop("epochs"), "'epochs' is missing"),
+        (lambda saved: saved.arrays.pop("training.live.0"), "'training.live.0' is missing"),
+        (lambda saved: saved.arrays.pop("training.adam.1.step"), "'training.adam.1.step' is missing"),
+        (lambda saved: saved.arrays.update(more=np.zeros(2)), "'more' that does not belong there"),
+        (lambda saved: saved.arrays["training.live.0"].__setitem__((0, 0), np.nan), "'training.live.0' has values"),
+        (lambda saved: saved.arrays["training.adam.0.exp_avg_sq"].__setitem__((0, 0), -1), "finite and at least 0"),
+        (lambda saved: saved.arrays.update({"training.best.0": np.zeros((9, 9), np.float32)}), "of shape (9, 9)"),
+        (lambda saved: saved.arrays["training.progress"].__setitem__(0, 3), "5 epochs, and the progress is 3 and"),
+        (lambda saved: saved.arrays["training.progress"].__setitem__(3, 0.5), "and the progress is 5 and 0.5"),
+        (lambda saved: saved.arrays["training.progress"].__setitem__(1, np.nan), "'training.progress' has values"),
+        (lambda saved: saved.arrays["epochs"].__setitem__((2, 0), np.nan), "an epoch lacks a figure"),
+        (lambda saved: saved.arrays["epochs"].__setitem__((2, 1), np.nan), "an epoch lacks a figure"),
+        (
+            lambda saved: saved.arrays.update(epochs=saved.arrays["epochs"][:, :2]),
+            "'epochs' is float64 of shape (5, 2)",
+        ),
+        (lambda saved: saved.arrays["training.generator"].fill(255), "the state of the random numbers is none"),
+    ],
+)
+def test_a_checkpoint_made_to_look_whole_is_still_checked(file, tmp_path, change, message):
+    path, problem = file
+    saved = read_saved(path)
+    change(saved)
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        resume(write_saved(tmp_path / "made", saved), problem)
+    assert str(caught.value).startswith(f"{tmp_path / 'made'} must h")
+
+
+def test_a_checkpoint_with_one_change_is_refused_or_resumed(file, tmp_path):
+    path, problem = file
+    for what, mutated in mutations(read_saved(path), 0, 100):
+        try:
+            loss = resume(write_saved(tmp_path / "made", mutated), problem).loss
+            assert np.isfinite(loss)
+        except ValueError as error:
+            named = re.search("made must h|the checkpoint .*made must be of a fit|the loss became", str(error))
+            assert named, (what, str(error))  # noqa: PT017

@@ -1,3 +1,6 @@
+import datetime
+import decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -103,3 +106,51 @@ def test_there_must_be_two_classes():
         check_enough_classes(encode_labels([-1, -1]))
     with pytest.raises(ValueError, match=r"at least 2 classes, got 1 class \(cat\); label a row of another class"):
         check_enough_classes(encode_labels(["cat", None, "cat"]))
+
+
+DATES = [datetime.date(2026, 2, 1), None, datetime.date(2026, 1, 1), datetime.date(2026, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("y", "dtype"),
+    [
+        (DATES, "datetime64[D]"),
+        (np.array(DATES, dtype=object), "datetime64[D]"),
+        (pl.Series(DATES), "datetime64[D]"),
+        (np.array(DATES, dtype="datetime64[s]"), "datetime64[s]"),
+        (pd.Series(np.array(DATES, dtype="datetime64[ns]")), "datetime64[ns]"),
+        (pd.Series(np.array(DATES, dtype="datetime64[ns]")).astype("category"), "datetime64[ns]"),
+        ([datetime.timedelta(2), None, datetime.timedelta(1), datetime.timedelta(2)], "timedelta64[us]"),
+        (pd.Series(pd.to_timedelta([2, None, 1, 2], unit="D")).astype("timedelta64[s]"), "timedelta64[s]"),
+        ([b"b", None, b"a", b"b"], "S1"),
+        (pd.Series(["b", None, "a", "b"], dtype="category"), "object"),
+        (pd.Series([2, None, 1, 2], dtype="Int64").astype("category"), "int64"),
+        (np.array([2, -1, 1, 2], dtype=">i4"), "int32"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else type(part).__name__,
+)
+def test_dates_durations_bytes_and_categories_are_classes(y, dtype):
+    classes, codes = encode_labels(y)
+    assert classes.dtype == dtype
+    assert len(classes) == 2
+    assert_array_equal(codes, [1, -1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([decimal.Decimal(1), decimal.Decimal(2)], "bools, dates or durations, got Decimal; convert the labels"),
+        (pd.Series([pd.Period("2026-01"), pd.Period("2026-02")]), "dates or durations, got Period"),
+        ([datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 2)], "dates or durations, got date"),
+        ([datetime.datetime(2026, 1, day, tzinfo=datetime.UTC) for day in (1, 2)], "dates without a time zone"),
+        (np.array(["a", "b\udc80"], dtype=object), r"text that UTF-8 can encode, got 'b\\udc80'; correct"),
+        pytest.param(
+            np.array([1, 2], dtype=np.longdouble),
+            "dates or durations, got float",
+            marks=pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="it is float64 here"),
+        ),
+    ],
+)
+def test_labels_that_could_not_be_saved_are_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        encode_labels(y)

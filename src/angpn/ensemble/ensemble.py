@@ -98,7 +98,7 @@ class Ensemble:
         specs = Scaling.specs(state.scaling, n_features, with_basis="basis" in own)
         specs["shift"] = singles(n_classes)
         if "graph_probabilities" in own:
-            specs["graph_probabilities"] = singles(n_rows, n_classes, low=0, high=1)
+            specs["graph_probabilities"] = singles(n_rows, n_classes, low=0, high=1.001)  # and rounding
         width = check_arrays(own, specs).get("p", n_features)
         learners = []
         for number, of_learner in enumerate(state.learners):

@@ -173,7 +173,7 @@ def _check_own(header: Header, arrays: Mapping[str, Array], n_classes: int) -> N
         "validation_codes": integers("h", low=0, high=n_classes - 1),
         "candidates": integers(n, "m", low=0, high=n - 1),
         "distances": floats(n, "m", low=0, high=2 + _SUM_TOLERANCE if header.metric == "chord" else _LARGEST),
-        "label_distributions": floats(n, n_classes, low=0, high=1),
+        "label_distributions": floats(n, n_classes, low=0, high=1 + _SUM_TOLERANCE),
         "loss_curve": floats("e"),
     }
     if "validation_scores" in arrays:

@@ -1,7 +1,7 @@
 """Schema of a model file: what its header holds, and the parameters of both estimators."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -100,7 +100,7 @@ NetworkParameters = _optional(
         "n_iter_no_change": Number,
         "tol": Number,
         "validation_fraction": Number,
-        "device": str,
+        "device": str | int,
     },
 )
 
@@ -196,7 +196,7 @@ def _plain(value: Any, classes: Array) -> Any:
     if isinstance(value, Mapping):
         pairs = [(_class_key(key, classes), _plain(weight, classes)) for key, weight in value.items()]
         return {"mapping": [pair for pair in pairs if pair[0] is not None]}
-    if isinstance(value, list | tuple | np.ndarray):
+    if isinstance(value, Sequence | np.ndarray):
         return [_plain(item, classes) for item in value]
     return str(value) if isinstance(value, torch.device) else None
 

@@ -84,10 +84,11 @@ def _check_state(arrays: Mapping[str, Array], training: Training) -> None:
             prefix = name.replace("live.", "adam.")
             specs[f"{prefix}.step"] = ArraySpec(("float32",), (1,), low=0)  # as files hold a single number
             specs[f"{prefix}.exp_avg"], specs[f"{prefix}.exp_avg_sq"] = weight, weight._replace(low=0)
-    epochs = arrays.get(_EPOCHS, np.zeros(0))
-    not_validated = np.isnan(epochs)  # beside the loss of an epoch; or an error below
-    check_arrays({**arrays, _EPOCHS: np.where(not_validated, 0, epochs)}, specs)
-    if not_validated[:, [0, 3]].any() or (not_validated[:, 1] != not_validated[:, 2]).any():
+    without_nan = {name: np.where(np.isnan(array), 0, array) for name, array in arrays.items() if name == _EPOCHS}
+    check_arrays({**arrays, **without_nan}, specs)
+    epochs = arrays[_EPOCHS]
+    missing = np.isnan(epochs)  # NaN stands for the figures of an epoch that was not validated
+    if missing[:, [0, 3]].any() or (missing[:, 1] != missing[:, 2]).any():
         raise ValueError("an epoch lacks a figure")
     number, *_, counted_number = arrays[f"{_TRAINING}progress"].tolist()
     if number != len(epochs) or counted_number not in range(len(epochs) + 1):

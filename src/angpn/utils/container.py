@@ -71,7 +71,7 @@ def encode_header(header: Saved) -> str:
     Raises:
         ValueError: If a value is not as the schema declares it.
     """
-    encoded = msgspec.json.encode(header)
+    encoded = msgspec.json.encode(header, enc_hook=np.generic.item)  # a number may be numpy's
     msgspec.json.decode(encoded, type=type(header))
     return encoded.decode()
 
@@ -154,8 +154,8 @@ def _check_stamp(stamp: Mapping[str, str], kind: Kind, path: Path) -> None:
         )
     if stamp.get("format") not in [str(number) for number in range(1, FORMAT + 1)]:
         raise ValueError(
-            f"{path} must have a format up to {FORMAT}, got format {stamp.get('format')!a:.40}; a newer angpn wrote it: "
-            "upgrade, or write it anew"
+            f"{path} must have a format up to {FORMAT}, got format {stamp.get('format')!a:.40}; a newer angpn wrote "
+            "it: upgrade, or write it anew"
         )
     if "header" not in stamp:
         raise ValueError(f"{path} must be an angpn {kind} file, got one without a header; write it anew")

@@ -178,3 +178,9 @@ def test_rows_in_another_order_get_the_same_scores_back_in_the_order_of_the_data
     features = SimpleNamespace(partition=partition)
     rows = np.array([7, 2])
     assert_close(found.log_proba_of(features, rows), expected.log_proba(features_on(graph))[rows], rtol=1e-5, atol=1e-5)
+
+
+def test_a_class_of_light_labels_sends_as_much_as_any_other(graph):
+    usual = fitted(graph, ROWS, CODES, None, 0.9, 3)
+    light = fitted(graph, ROWS, CODES, np.array([1.0, 1e-14, 1e-14, 1e14]), 0.9, 3)
+    assert_close(light.scores, usual.scores)

@@ -153,7 +153,8 @@ def spread_labels(
     weights = 1.0 if training.weights is None else torch.from_numpy(training.weights[places]).float()
     sources = torch.zeros(adjacency.n_rows, n_classes)
     sources[numbers, training.codes[places]] = weights
-    sources /= partition.all_reduce_sum(sources.sum(dim=0)).clamp(min=1e-12)
+    totals = partition.all_reduce_sum(sources.sum(dim=0))
+    sources /= torch.where(totals > 0, totals, 1)
     known = np.unique(training.codes)
     found = []
     for scores in closed_form_series(sources, adjacency, alphas, config):

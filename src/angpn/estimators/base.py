@@ -36,6 +36,7 @@ from angpn.utils.inputs import (
 )
 from angpn.utils.labels import UNLABELLED, check_enough_classes, encode_labels
 from angpn.utils.typing import Array
+from angpn.utils.validation import check_some_weight, checked_weights
 
 
 class BaseANGPNClassifier(
@@ -104,7 +105,7 @@ class BaseANGPNClassifier(
             y: labels; -1, None or NaN where a row is unlabelled.
             validation_mask: marks labelled rows whose labels serve only to select hyper-parameters, to calibrate and to
                 stop; no model is trained on them. Without it labels are held out as the class describes.
-            sample_weight: how much each labelled row counts.
+            sample_weight: how much each labelled row counts; a pseudo-label of the ensemble counts 1.
             distances: replaces the distances that ``metric`` would compute: a full matrix, or a sparse graph as
                 KNeighborsTransformer gives.
 
@@ -284,11 +285,15 @@ class BaseANGPNClassifier(
         known = labels.codes != UNLABELLED
         if not known.any():
             raise ValueError("y must label a few rows to score on, got every row unlabelled; pass the true labels")
-        truth, predicted = labels.classes[labels.codes[known]], predicted[known]
+        truth, predicted, weights = labels.classes[labels.codes[known]], predicted[known], None
         if truth.dtype.kind == predicted.dtype.kind == "S":  # which scikit-learn's scores refuse
             truth, predicted = np.char.decode(truth, "latin-1"), np.char.decode(predicted, "latin-1")
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, predicted, sample_weight=weight))
+        if sample_weight is not None:
+            weights = as_weights(sample_weight, labels.codes)[known]
+            weights = checked_weights(weights, torch.from_numpy(labels.codes[known]), torch.float64)
+            assert weights is not None
+            check_some_weight(weights, "scored")
+        return float(accuracy_score(truth, predicted, sample_weight=weights))
 
     def _answer_new(self, X: Any, distances: Any, answer: Answer, width: int) -> Array:  # (r,) or (r, width)
         """Return what ``answer`` gives for rows, new or fitted: so many numbers for each."""

@@ -100,9 +100,9 @@ def _labels(task: Task, seed: int, config: EnsembleConfig) -> Labels:
     """Check labels, mask and weights, and make the folds."""
     codes, known = task.labels.codes, torch.from_numpy(task.labels.codes)
     masked = torch.zeros(len(codes), dtype=torch.bool) if task.mask is None else checked_mask(task.mask, known)
-    check_task(known, masked, checked_weights(task.weights, known, torch.float64), task.labels.classes.tolist())
     mask = None if task.mask is None else masked.numpy()
-    weights = task.row_weights(mask, np.dtype(np.float64))
+    weights = task.row_weights(mask)
+    check_task(known, masked, checked_weights(weights, known, torch.float64), task.labels.classes.tolist())
     counting = codes if weights is None else np.where(weights > 0, codes, UNLABELLED)
     return Labels(codes, weights, make_folds(counting, mask, seed, config), bool(masked.any()))
 

@@ -86,7 +86,7 @@ def fit_network(task: Task) -> Fit:
         found.neighborhood,
         labels.codes,
         validation_mask=mask,
-        sample_weight=task.row_weights(mask, features.dtype),
+        sample_weight=task.row_weights(mask),
         learning_rate=model.learning_rate,
         weight_decay=model.weight_decay,
         max_epochs=model.max_iter,

@@ -45,11 +45,11 @@ class Task(NamedTuple):
         seed = int(check_random_state(self.model.random_state).randint(2**31 - 1))
         return broadcast_from_main(seed) if self.distributed else seed
 
-    def row_weights(self, mask: Array | None, dtype: np.dtype[Any]) -> Array | None:  # (n,)
+    def row_weights(self, mask: Array | None) -> Array | None:  # (n,) float64
         """Return how much each row counts; classes are balanced by the training labels alone."""
         labels, weights, class_weight = self.labels, self.weights, self.model.class_weight
         if class_weight is None:
-            return None if weights is None else weights.astype(dtype)
+            return weights
         known = labels.codes != UNLABELLED
         training = known  # a mask that does not fit is refused further on
         if mask is not None and mask.dtype == bool and mask.shape == known.shape:
@@ -62,7 +62,8 @@ class Task(NamedTuple):
             names = np.arange(len(names))
         of_class[seen] = compute_class_weight(class_weight, classes=names[seen], y=names[labels.codes[training]])
         weights = np.ones(len(known)) if weights is None else weights
-        return np.where(known, weights * of_class[labels.codes], 1.0).astype(dtype)
+        with np.errstate(over="ignore"):  # what is infinite is refused further on
+            return np.where(known, weights * of_class[labels.codes], 1.0)
 
 
 class Fit(NamedTuple):

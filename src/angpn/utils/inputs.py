@@ -1,5 +1,6 @@
 """What users pass to the estimators, as models take it."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -53,9 +54,17 @@ def as_distances(distances: Any) -> Any:
 
 def as_weights(sample_weight: Any, codes: Array) -> Array:  # (n,) float64
     """One weight a row; 1 where a row is unlabelled, since there it never counts."""
-    weights = as_array(sample_weight).astype(np.float64)
+    weights = as_array(sample_weight)
+    try:
+        weights = weights.astype(np.float64, casting="unsafe" if weights.dtype.kind == "O" else "same_kind")
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"sample_weight must be numbers, got {weights.dtype}; convert the weights, or leave them out"
+        ) from None
     if weights.ndim == 0:
         weights = np.full(len(codes), float(weights))
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight must have one number a row, got shape {weights.shape}; flatten the weights")
     check_same_rows(len(weights), len(codes), "sample_weight", "X")
     return np.where(codes == UNLABELLED, 1.0, weights)
 
@@ -77,7 +86,12 @@ def as_array(values: Any) -> Array:
 
 def on_device(features: Any, device: torch.device) -> Any:
     """Dense rows as a tensor on the device; sparse ones stay what they are."""
-    return features if scipy.sparse.issparse(features) else torch.from_numpy(features).to(device)
+    if scipy.sparse.issparse(features):
+        return features
+    with warnings.catch_warnings():
+        # Of rows that are mapped from a file and cannot be written to. They are not copied, and nothing writes to them.
+        warnings.filterwarnings("ignore", "The given NumPy array is not writ")
+        return torch.from_numpy(features).to(device)
 
 
 def equal_rows(a: Any, b: Any) -> bool:

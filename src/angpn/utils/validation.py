@@ -8,6 +8,8 @@ from torch import Tensor
 from angpn.utils.checks import as_tensor, check_same_rows, warn
 from angpn.utils.labels import UNLABELLED
 
+LIGHTEST, HEAVIEST = 2.0**-50, 2.0**50  # weights that are not 0
+
 
 def hold_out(
     labels: Tensor,  # (n,) int64, -1 where unlabelled
@@ -26,17 +28,24 @@ def hold_out(
 
 
 def checked_weights(weights: Any, labels: Tensor, dtype: torch.dtype) -> Tensor | None:  # (n,)
-    """One weight a row, if they can be weights."""
+    """One weight a row, if they can be weights: their sums, also in float32, neither overflow nor vanish."""
     if weights is None:
         return None
-    weights = as_tensor(weights, "sample_weight").cpu().to(dtype)
+    weights = as_tensor(weights, "sample_weight").cpu().double()
     if weights.ndim != 1 or not (torch.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(
             f"sample_weight must be one finite number >= 0 a row, got shape {tuple(weights.shape)} from "
             f"{weights.min().item():g} to {weights.max().item():g}; correct the weights"
         )
     check_same_rows(len(weights), len(labels), "sample_weight", "labels")
-    return weights
+    positive = weights[(weights > 0) & (labels != UNLABELLED)]
+    if len(positive) and not LIGHTEST <= positive.min() <= positive.max() <= HEAVIEST:
+        raise ValueError(
+            f"sample_weight, times class_weight, must be 0 or lie between {LIGHTEST:.3g} and {HEAVIEST:.3g}, got from "
+            f"{positive.min().item():.3g} to {positive.max().item():.3g}; divide the weights by their mean, and let "
+            "negligible ones be 0"
+        )
+    return weights.to(dtype)
 
 
 def checked_mask(mask: Any, labels: Tensor) -> Tensor:  # (n,) bool
@@ -61,14 +70,17 @@ def checked_mask(mask: Any, labels: Tensor) -> Tensor:  # (n,) bool
 def check_task(labels: Tensor, validation: Tensor, weights: Tensor | None, names: list[Any]) -> None:
     """Whether there is something to learn from, and to judge by where labels are held out."""
     training = (labels != UNLABELLED) & ~validation
-    _check_training_labels(labels[training], names)
     if weights is not None:
-        _check_some_weight(weights[training], "trained")
+        if training.any():
+            check_some_weight(weights[training], "trained")
         if validation.any():
-            _check_some_weight(weights[validation], "validated")
+            check_some_weight(weights[validation], "validated")
+        training = training & (weights > 0)
+    _check_training_labels(labels[training], names)
 
 
-def _check_some_weight(weights: Tensor, what: str) -> None:
+def check_some_weight(weights: Tensor, what: str) -> None:
+    """Some row counts."""
     if not weights.any():
         raise ValueError(
             f"sample_weight must not be zero for every row that is {what} on, got only zero; raise a few weights"
@@ -82,12 +94,12 @@ def _check_training_labels(labels: Tensor, names: list[Any]) -> None:
         )
     if len(labels.unique()) < 2:
         raise ValueError(
-            f"training needs at least 2 classes among its labelled rows, got only class {names[int(labels[0])]}; "
-            "label a row of another class"
+            "training needs at least 2 classes among its labelled rows of weight > 0, got only class "
+            f"{names[int(labels[0])]}; label a row of another class"
         )
     missing = [str(names[place]) for place in sorted(set(range(len(names))) - set(labels.tolist()))]
     if missing:
         warn(
             f"no training label for class {', '.join(missing)}, so it will hardly be predicted; label more rows of it, "
-            "or hold none of them out"
+            "hold none of them out, or raise their weights above 0"
         )

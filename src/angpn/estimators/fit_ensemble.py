@@ -1,6 +1,7 @@
 """The fit of the automatic estimator: an ensemble, its progress and what is kept of it."""
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.estimators.fitted_models import FittedEnsemble
 from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, find_together
 from angpn.estimators.task import Fit, Task, is_inside_outer_loop
+from angpn.kernels.threads import one_thread
 from angpn.neighbors.distributed import distributed_map, serial_map
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.inverted_index import IndexState
@@ -50,9 +52,10 @@ class Search(NamedTuple):
 
 def fit_ensemble(task: Task) -> Fit:
     """Fit an ensemble."""
-    # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give.
+    # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give. torch has its
+    # own BLAS, whose sums depend on the number of threads.
     many = task.X.shape[0] > task.model._config.max_rows_compared
-    with threadpool_limits(1, "blas" if many else None):
+    with nullcontext() if many else one_thread(), threadpool_limits(1, "blas" if many else None):
         return _fit(task)
 
 

@@ -14,7 +14,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +43,21 @@ def over_rows(kernel: Callable[..., Any], n_rows: int, *arguments: Any) -> list[
 
 
 @contextmanager
-def threads_for(n_rows: int) -> Iterator[None]:
-    """Use one thread for torch and the loops here while few rows are worked on."""
+def one_thread() -> Iterator[None]:
+    """Use one thread for torch, its linear algebra included, and the loops here."""
     before = torch.get_num_threads()
-    if n_rows >= _SMALL or before == 1:
-        yield
-        return
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def threads_for(n_rows: int) -> Iterator[None]:
+    """Use one thread for torch and the loops here while few rows are worked on."""
+    with nullcontext() if n_rows >= _SMALL else one_thread():
+        yield
 
 
 def _python_team(run: Callable[[int], Any], parts: int) -> list[Any]:

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test test-slow test-oldest lint types imports unit coverage wheel docs docs-quick results-doc clean
+.PHONY: demo test test-slow test-oldest fuzz lint types imports unit coverage wheel docs docs-quick results-doc clean
 
 demo: .venv/.run
 	$(BIN)/angpn demo
@@ -27,9 +27,17 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist work
 unit: .venv/.dev
 	$(PYTEST) -m "not slow"
 
-# What takes long and guards against rare faults: kills, torchrun jobs, full disks, the paper's own data.
+# What takes long and guards against rare faults: kills, torchrun jobs, full disks, a short fuzz, the paper's own data.
 test-slow: .venv/.dev
 	$(PYTEST) -m slow
+
+# Hostile files, numbers, kills and downloads until the minutes are over, or for ROUNDS rounds; what broke is saved in
+# build/fuzz. KINDS=models,images chooses among tests/fuzz/kinds, SEED=7 gives the same cases again.
+MINUTES ?= 10
+JOBS ?= 2
+fuzz: .venv/.dev
+	PYTHONPATH=tests $(BIN)/python -m fuzz.driver --minutes $(MINUTES) --jobs $(JOBS) \
+	  $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(KINDS),--kinds $(KINDS)) $(if $(SEED),--seed $(SEED))
 
 # The fast tests with coverage, for the terminal and as coverage.xml.
 coverage: .venv/.dev

@@ -30,8 +30,12 @@ def check_probabilities(probabilities: Any, rows: int, classes: int) -> None:
 
 def check_predictions(path: Path, classes: Collection[str] | None = None) -> None:
     """Check a CSV file of predictions: labels among the classes, where these are known, confidences from 0 to 1."""
-    with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
-        lines = list(csv.DictReader(file))
+    usual = csv.field_size_limit(10**9)  # of this reading only: it is a limit of the whole process
+    try:
+        with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+            lines = list(csv.DictReader(file))
+    finally:
+        csv.field_size_limit(usual)
     for line in lines:
         if classes is not None and not {line["label"], line["second"]} <= set(classes):
             raise Fault("result", f"labels must be among {classes}, got {line}")

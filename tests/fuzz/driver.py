@@ -124,9 +124,10 @@ def fuzz(
                     case = next(cases, None)
                 if case is None:
                     return
+                start = time.monotonic()
                 outcome = worker.run(*case)
                 with lock:
-                    summary.add(*case, outcome, inputs=Path(made) / "case")
+                    summary.add(*case, outcome, time.monotonic() - start, inputs=Path(made) / "case")
 
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the workers: waiting threads would spin
     with ThreadPoolExecutor(jobs) as pool:

@@ -24,10 +24,11 @@ _WORDS = {"cat": "purr meow whisker claw milk", "dog": "bark wag fetch leash bon
 
 
 @cache
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="angpn-fuzz."))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+def folder() -> Path:
+    """Return a folder of this process, which ends with it."""
+    made = Path(tempfile.mkdtemp(prefix="angpn-fuzz."))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def rows(sparse: bool = False, n: int = N_ROWS) -> Any:  # (n, 5)
@@ -44,7 +45,7 @@ def labels(n: int = N_ROWS) -> np.ndarray[Any, Any]:
 @cache
 def model(name: str, sparse: bool = False) -> Path:
     """Return the file of a fitted estimator: "ensemble" or "network"."""
-    path = _folder() / f"{name}-{sparse}.angpn"
+    path = folder() / f"{name}-{sparse}.angpn"
     kind: Any = ANGPNNetworkClassifier(max_iter=5, **NETWORK)
     if name == "ensemble":
         kind = ANGPNClassifier(n_neighbors=4, max_rounds=1, random_state=0)
@@ -57,7 +58,7 @@ def model(name: str, sparse: bool = False) -> Path:
 @cache
 def checkpoint() -> Path:
     """Return the checkpoint of a fit that ran for five epochs."""
-    path = _folder() / "fit.ckpt"
+    path = folder() / "fit.ckpt"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ANGPNNetworkClassifier(max_iter=5, checkpoint=path, **NETWORK).fit(rows(), labels())
@@ -68,7 +69,7 @@ def checkpoint() -> Path:
 def label_file() -> Path:
     """Return a label file for rows that are named by their number."""
     lines = [f"{row},{label}" for row, label in enumerate(labels()) if label]
-    path = _folder() / "labels.csv"
+    path = folder() / "labels.csv"
     path.write_text("\n".join(["id,label", *lines]) + "\n")
     return path
 
@@ -92,24 +93,24 @@ def table() -> polars.DataFrame:
 @cache
 def labelling_input(kind: RowKind) -> tuple[Path, tuple[str, ...]]:
     """Return a good input of a kind of rows, and the options of ``angpn label`` for it."""
-    folder = _folder() / kind
-    folder.mkdir()
+    place = folder() / kind
+    place.mkdir()
     if kind == "images":
         from PIL import Image
 
-        (folder / "photos").mkdir()
+        (place / "photos").mkdir()
         for row, values in enumerate(np.random.default_rng(0).integers(256, size=(N_ROWS, 12, 12, 3), dtype=np.uint8)):
             values[..., row % 2] //= 4
-            Image.fromarray(values).save(folder / "photos" / f"{row}.png")
-        ids = folder / "labels.csv"
+            Image.fromarray(values).save(place / "photos" / f"{row}.png")
+        ids = place / "labels.csv"
         ids.write_text(label_file().read_text().replace(",", ".png,").replace("id.png", "id"))
-        return folder / "photos", ("--labels", str(ids))
+        return place / "photos", ("--labels", str(ids))
     if kind == "array":
-        np.save(folder / "rows.npy", rows())
-        return folder / "rows.npy", ("--labels", str(label_file()))
-    table().write_csv(folder / "table.csv")
+        np.save(place / "rows.npy", rows())
+        return place / "rows.npy", ("--labels", str(label_file()))
+    table().write_csv(place / "table.csv")
     columns = ("--label-column", "label", "--id-column", "id")
-    return folder / "table.csv", (*columns, "--text", "note") if kind == "text" else (*columns, "--drop", "note")
+    return place / "table.csv", (*columns, "--text", "note") if kind == "text" else (*columns, "--drop", "note")
 
 
 @cache
@@ -129,4 +130,4 @@ def labelled(kind: RowKind, model: str = "auto") -> Any:
 @cache
 def labelling_model(kind: RowKind) -> Path:
     """Return the model folder that ``angpn predict`` takes, for a kind of rows."""
-    return write_output(labelled(kind), _folder() / f"{kind}-out")["model"]
+    return write_output(labelled(kind), folder() / f"{kind}-out")["model"]

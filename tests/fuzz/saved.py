@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from numpy.random import Generator
@@ -29,5 +30,6 @@ def make_hostile(good: Path, path: Path, generator: Generator) -> None:
         write_saved(path, saved, text[: number.start()] + new + text[number.end() :])
     else:
         for _ in range(generator.integers(1, 4)):
-            saved = next(mutations(saved, int(generator.integers(2**31)), 1)).saved
+            with suppress(RecursionError):  # nested too deeply to be changed once more
+                saved = next(mutations(saved, int(generator.integers(2**31)), 1)).saved
         write_saved(path, saved)

@@ -25,7 +25,8 @@ class Fault(NamedTuple):
         lines = self.outcome.details.strip().splitlines()
         places = re.findall(r'File ".*/angpn/(\S+?)", line (\d+)', self.outcome.details)
         place = ":".join(places[-1]) if places else ""
-        return f"{self.outcome.name} {place} {re.sub('[0-9]+', '#', lines[-1])[:110] if lines else ''}"
+        message = lines[-1].removeprefix("fuzz.checks.").partition(", got ")[0] if lines else ""
+        return f"{self.outcome.name} {place} {re.sub('[0-9]+', '#', message)[:110]}"
 
 
 class Summary:
@@ -35,11 +36,13 @@ class Summary:
         self._folder = folder
         self.counts: dict[str, Counter[str]] = {}
         self.peaks: Counter[str] = Counter()
+        self.seconds: Counter[str] = Counter()
         self.faults: list[Fault] = []
 
-    def add(self, kind: str, seed: int, outcome: Outcome, inputs: Path) -> None:
+    def add(self, kind: str, seed: int, outcome: Outcome, seconds: float, inputs: Path) -> None:
         """Count a case; where it broke, save its inputs, unless enough look like it."""
         self.counts.setdefault(kind, Counter())[outcome.name] += 1
+        self.seconds[kind] += seconds
         self.peaks[kind] = max(self.peaks[kind], outcome.bytes)
         if outcome.name in PASSED:
             return
@@ -49,14 +52,15 @@ class Summary:
             _save(fault, inputs, self._folder)
 
     def __str__(self) -> str:
-        lines = [f"{'kind':<14}{'cases':>8}{'accepted':>10}{'refused':>9}{'faults':>8}{'peak GB':>9}"]
+        lines = [f"{'kind':<14}{'cases':>8}{'accepted':>10}{'refused':>9}{'faults':>8}{'peak GB':>9}{'seconds':>9}"]
         for kind, counts in {**self.counts, "all": sum(self.counts.values(), Counter())}.items():
             cases, faults = counts.total(), {name: n for name, n in counts.items() if name not in PASSED}
             peak = (max(self.peaks.values(), default=0) if kind == "all" else self.peaks[kind]) / 1e9
+            seconds = self.seconds.total() if kind == "all" else self.seconds[kind]
             about = ", ".join(f"{n} {name}" for name, n in sorted(faults.items()))
             lines.append(
                 f"{kind.rpartition('.')[2]:<14}{cases:>8}{counts['accepted']:>10}{counts['refused']:>9}"
-                f"{sum(faults.values()):>8}{peak:>9.2f}  {about}".rstrip()
+                f"{sum(faults.values()):>8}{peak:>9.2f}{seconds:>9.0f}  {about}".rstrip()
             )
         alike: dict[tuple[str, str], list[Fault]] = {}
         for fault in self.faults:

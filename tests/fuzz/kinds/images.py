@@ -84,7 +84,6 @@ def _converted(image, mode):
 def _exif(generator):
     exif = Image.Exif()
     exif[0x0112] = pick(generator, [0, 1, 3, 6, 8, 9, 65535])  # orientation
-    exif[0x8769] = pick(generator, [0, 1, 2**31])
     return exif.tobytes()
 
 

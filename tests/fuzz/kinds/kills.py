@@ -38,10 +38,7 @@ def run(case):
     if found not in (_expected(write, "array"), _expected(write, "table")):
         raise Fault("result", f"the old or the new result must be whole, got {found} (killed: {ended != 0})")
     write("table", folder)
-    clean = folder.parent / "clean"
-    clean.mkdir(exist_ok=True)
-    write("table", clean)
-    if left := listing(folder) ^ listing(clean):
+    if left := listing(folder) ^ listing(good_files.folder() / f"{write.__name__}-table"):
         raise Fault("leftovers", f"a good run must clean what a killed one left, got {sorted(left)}")
     return ended == 0
 
@@ -69,7 +66,7 @@ def _found(write, folder):
 
 @cache
 def _expected(write, kind):
-    folder = good_files._folder() / f"{write.__name__}-{kind}"
+    folder = good_files.folder() / f"{write.__name__}-{kind}"
     folder.mkdir()
     write(kind, folder)
     return _found(write, folder)
@@ -78,7 +75,7 @@ def _expected(write, kind):
 @cache
 def _n_operations(write):
     """Count the file operations of a whole run, in a child whose answer is its exit code."""
-    folder = good_files._folder() / f"{write.__name__}-count"
+    folder = good_files.folder() / f"{write.__name__}-count"
     folder.mkdir()
     write("array", folder)
     return _in_child(write, folder, -1, None)
@@ -87,7 +84,7 @@ def _n_operations(write):
 @cache
 def _duration(write):
     _expected(write, "table")
-    folder = good_files._folder() / f"{write.__name__}-table"
+    folder = good_files.folder() / f"{write.__name__}-table"
     start = time.monotonic()
     write("table", folder)
     return time.monotonic() - start

@@ -22,11 +22,11 @@ class Fault(NamedTuple):
     @property
     def signature(self) -> str:
         """Faults of one signature probably have one cause: what was raised and the last line of our code before it."""
-        lines = self.outcome.details.strip().splitlines()
-        places = re.findall(r'File ".*/angpn/(\S+?)", line (\d+)', self.outcome.details)
-        place = ":".join(places[-1]) if places else ""
-        message = lines[-1].removeprefix("fuzz.checks.").partition(", got ")[0] if lines else ""
-        return f"{self.outcome.name} {place} {re.sub('[0-9]+', '#', message)[:110]}"
+        lines = self.outcome.details.strip().splitlines() or [""]
+        places = re.findall(r'File ".*/src/angpn/(\S+?)", line (\d+)', self.outcome.details) or [()]
+        inner, line = (0, 0) if self.outcome.name == "hang" else (-1, -1)  # a dump of a process begins where it was
+        message = lines[line].removeprefix("fuzz.checks.").partition(", got ")[0]
+        return f"{self.outcome.name} {':'.join(places[inner])} {re.sub('[0-9]+', '#', message)[:110]}"
 
 
 class Summary:

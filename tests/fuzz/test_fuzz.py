@@ -62,7 +62,7 @@ def test_slow_kinds_take_part_in_some_rounds(monkeypatch):
 
 def test_a_refusal_must_be_raised_by_us_in_one_line_and_name_the_file(tmp_path):
     path = tmp_path / "model.angpn"
-    assert not accepts(lambda: angpn.ANGPNClassifier.load(path), names="model.angpn")
+    assert not accepts(lambda: angpn.ANGPNClassifier.load(path), names=r"model\.angpn")
     with pytest.raises(Fault, match="must name other.angpn"):
         accepts(lambda: angpn.ANGPNClassifier.load(path), names="other.angpn")
     with pytest.raises(Fault, match="a library's own message"):
@@ -71,7 +71,7 @@ def test_a_refusal_must_be_raised_by_us_in_one_line_and_name_the_file(tmp_path):
 
 def test_a_refused_command_must_name_its_file_and_leave_nothing(tmp_path):
     before = listing(tmp_path)
-    assert not accepts_command("label", tmp_path / "none.csv", "--label-column", "y", names="none.csv")
+    assert not accepts_command("label", tmp_path / "none.csv", "--label-column", "y", names=r"none\.csv")
     check_unchanged(before, tmp_path)
     (tmp_path / ".half").touch()
     with pytest.raises(Fault, match=r"must leave the folder as it was, got \['.half'\]"):

@@ -104,8 +104,8 @@ def _npz(array, generator):
     if generator.random() < 0.5:
         other = pick(generator, [b"", b"text", _npy(np.arange(24), generator), _npy(np.zeros((24, 3)), generator)])
         members[pick(generator, ["labels.npy", "notes.txt", "", "../up.npy", "X.npy", "format.npy"])] = other
-    if generator.random() < 0.1:  # small in the file, 100 MB in memory
-        members["X.npy"] = _npy(np.zeros((24, 1_000_000), np.float32), np.random.default_rng(0))
+    if generator.random() < 0.05:  # small in the file, 200 MB in memory, and not what is asked for
+        members["big.npy"] = _npy(np.zeros(25_000_000), np.random.default_rng(0))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", pick(generator, [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])) as file:
         for name, content in members.items():

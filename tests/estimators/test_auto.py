@@ -177,12 +177,26 @@ def test_odd_rows_have_probabilities_too(direction, kind):
         ({"scaling": "log"}, "scaling must be one of 'auto', 'unit', .*, got 'log'"),
         ({"metric": "manhattan"}, "metric must be one of 'auto', 'chord', .*, got 'manhattan'; or pass distances"),
         ({"metric": "precomputed"}, r"X must be a square matrix of distances .*, got shape \(90, 5\)"),
+        ({"max_rounds": "x"}, "max_rounds must be a number, got 'x'"),
+        ({"n_candidates": "x"}, "n_candidates must be a number, got 'x'"),
+        ({"config": {}}, "config must be an EnsembleConfig or None, got {}; use angpn.EnsembleConfig"),
+        ({"scaling": "idf"}, "scaling='idf' weights words and needs a sparse X, got a dense one"),
+        ({"class_weight": 3}, "class_weight must be None, 'balanced' or the weight of each class, got 3"),
+        ({"class_weight": {0: np.nan}}, "class_weight must be a finite number >= 0 for each class, got nan for 0"),
+        ({"class_weight": {"z": 1}}, r"class_weight must name classes of y, got 'z' but not all of \[0, 1, 2\]"),
     ],
 )
 def test_bad_parameters_are_refused(blobs, options, message):
     X, y, *_ = blobs
     with pytest.raises(ValueError, match=message):
         quick(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("scaling", ["standard", "unit_standard"])
+def test_a_sparse_X_is_not_standardised(blobs, scaling):
+    X, y, *_ = blobs
+    with pytest.raises(ValueError, match=f"scaling='{scaling}' would fill a sparse X .* call toarray"):
+        quick(scaling=scaling).fit(scipy.sparse.csr_array(X), y)
 
 
 def test_an_alpha_of_the_user_is_that_of_every_base_learner(blobs):

@@ -17,7 +17,7 @@ from angpn.estimators.memory_estimate import ensemble_bytes
 from angpn.estimators.network import ANGPNNetworkClassifier
 from angpn.estimators.task import Fit, Task
 from angpn.neighbors.exact import Metric
-from angpn.utils.checks import check_alpha, check_choice
+from angpn.utils.checks import check_alpha, check_choice, check_number
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -172,6 +172,10 @@ class ANGPNClassifier(BaseANGPNClassifier):
         if self.alpha != "auto":
             check_alpha(self.alpha)
         check_choice(self.direction, "direction", get_args(Direction))
+        if not isinstance(self._config, EnsembleConfig):
+            raise ValueError(f"config must be an EnsembleConfig or None, got {self.config!r}; use angpn.EnsembleConfig")
+        if self.max_rounds is not None:
+            check_number(self.max_rounds, "max_rounds")
         if self.max_rounds is not None and self.max_rounds < 0:
             raise ValueError(f"max_rounds must be at least 0, got {self.max_rounds}; None runs to convergence")
 

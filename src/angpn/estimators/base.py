@@ -24,7 +24,7 @@ from angpn.estimators.task import Fit, Task
 from angpn.estimators.uncertainty import most_uncertain
 from angpn.neighbors.distributed import join_process_group
 from angpn.utils.callbacks import CallbackSupportMixin, with_callbacks
-from angpn.utils.checks import as_sparse_rows, check_same_rows
+from angpn.utils.checks import as_sparse_rows, check_number, check_same_rows
 from angpn.utils.inputs import (
     as_array,
     as_distances,
@@ -36,7 +36,7 @@ from angpn.utils.inputs import (
 )
 from angpn.utils.labels import UNLABELLED, check_enough_classes, encode_labels
 from angpn.utils.typing import Array
-from angpn.utils.validation import check_some_weight, checked_weights
+from angpn.utils.validation import check_class_weight, check_some_weight, checked_weights
 
 
 class BaseANGPNClassifier(
@@ -74,8 +74,11 @@ class BaseANGPNClassifier(
         check_graph_options(n_neighbors=1, beta=self.beta, gamma=self.gamma, rule=self.rule)
         if not isinstance(self.n_neighbors, int | np.integer) or self.n_neighbors < 1:
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}; the default is 20")
+        check_number(self.recall, "recall")
         if not 0 < self.recall <= 1:
             raise ValueError(f"recall must lie in (0, 1], got {self.recall}; the default is 0.9, 1 searches exactly")
+        if self.n_candidates is not None:
+            check_number(self.n_candidates, "n_candidates")
         if self.n_candidates is not None and self.n_candidates < self.n_neighbors + 1:
             raise ValueError(
                 f"n_candidates must be at least n_neighbors + 1 = {self.n_neighbors + 1}, got {self.n_candidates}; "
@@ -138,6 +141,7 @@ class BaseANGPNClassifier(
         distances = self._checked_fit_distances(X, distances)
         check_same_rows(len(labels.codes), X.shape[0], "y", "X")
         check_enough_classes(labels)
+        check_class_weight(self.class_weight, labels.classes.tolist())
         names = getattr(self, "feature_names_in_", None)
         check_can_save(self._saved_name, self.get_params(deep=False), labels.classes, names)
         mask = None if validation_mask is None else as_array(validation_mask)

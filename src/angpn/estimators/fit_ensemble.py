@@ -148,6 +148,13 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
 def _scalings(task: Task, previous: Ensemble | None) -> list[tuple[ScalingName, Metric]]:
     """Return the scalings among which the labels select, or the one that they did select."""
     name, metric, sparse = task.model.scaling, task.model.metric, scipy.sparse.issparse(task.X)
+    if name == "idf" and not sparse:
+        raise ValueError("scaling='idf' weights words and needs a sparse X, got a dense one; choose another scaling")
+    if name in ("standard", "unit_standard") and sparse:
+        raise ValueError(
+            f"scaling={name!r} would fill a sparse X and needs a dense one, got a sparse one; choose 'unit' or 'idf', "
+            "or call toarray()"
+        )
     scalings: list[tuple[ScalingName, Metric]]
     if metric == "precomputed":  # rows of distances are a table of n columns
         scalings = [("standard" if name == "auto" else name, "euclidean")]

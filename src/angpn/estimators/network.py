@@ -16,7 +16,7 @@ from angpn.estimators.fitted_models import FittedNetwork
 from angpn.estimators.memory_estimate import network_bytes
 from angpn.estimators.task import Fit, Task
 from angpn.neighbors.exact import Metric
-from angpn.utils.checks import check_alpha, check_choice
+from angpn.utils.checks import check_alpha, check_choice, check_number
 from angpn.utils.inputs import find_device
 
 # Every parameter that the result depends on, so that a new default never changes what the paper's configuration is.
@@ -194,6 +194,11 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         super()._check_parameters()
         check_choice(self.metric, "metric", get_args(Metric), "or pass distances to fit")
         check_alpha(self.alpha)
+        for name in ("dropout", "learning_rate", "weight_decay", "max_iter", "n_iter_no_change", "tol"):
+            check_number(getattr(self, name), name)
+        check_number(self.validation_fraction, "validation_fraction")
+        if self.num_steps is not None:
+            check_number(self.num_steps, "num_steps")
         if self.max_iter < 1 or self.n_iter_no_change < 1:
             raise ValueError(
                 f"max_iter and n_iter_no_change must be at least 1, got {self.max_iter} and {self.n_iter_no_change}; "

@@ -74,7 +74,7 @@ def train(
         ValueError: if the input is wrong; during the loop, if the loss becomes infinite or NaN.
     """
     features, neighborhood, labels, weights = _checked_rows(network, features, distances, labels, sample_weight)
-    _check_numbers(learning_rate, max_epochs, patience, validation_fraction)
+    _check_numbers(learning_rate, weight_decay, max_epochs, patience, validation_fraction)
     generator = torch.Generator().manual_seed(int(random_state))
     if validation_mask is None:
         validation = hold_out(labels, validation_fraction, generator)
@@ -162,7 +162,9 @@ def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
     return labels
 
 
-def _check_numbers(learning_rate: float, max_epochs: int, patience: int, validation_fraction: float) -> None:
+def _check_numbers(
+    learning_rate: float, weight_decay: float, max_epochs: int, patience: int, validation_fraction: float
+) -> None:
     if max_epochs < 1 or patience < 1:
         raise ValueError(
             f"max_epochs and patience must be at least 1, got {max_epochs} and {patience}; "
@@ -172,3 +174,5 @@ def _check_numbers(learning_rate: float, max_epochs: int, patience: int, validat
         raise ValueError(f"validation_fraction must lie in [0, 1), got {validation_fraction}; 0 trains on every label")
     if not learning_rate > 0:
         raise ValueError(f"learning_rate must be > 0, got {learning_rate}; the default is 0.005")
+    if not weight_decay >= 0:
+        raise ValueError(f"weight_decay must be >= 0, got {weight_decay}; 0 is none")

@@ -1,6 +1,7 @@
 """Checks of what a user passes in. An error says what, the limit, what came and the remedy."""
 
 import math
+import numbers
 import sys
 import warnings
 from collections.abc import Collection
@@ -101,6 +102,12 @@ def check_same_rows(n_rows: int, n_expected: int, name: str, other: str) -> None
             f"{name} must have one row for each row of {other}, expected {n_expected}, got {n_rows}; "
             "pass arrays of equal length"
         )
+
+
+def check_number(value: Any, name: str) -> None:
+    """A real number, perhaps infinite; its range is checked elsewhere."""
+    if not isinstance(value, numbers.Real) or value != value:
+        raise ValueError(f"{name} must be a number, got {value!r}; the default is in the documentation of the class")
 
 
 def check_n_neighbors(n_neighbors: int, n_rows: int) -> None:

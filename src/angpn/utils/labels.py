@@ -60,7 +60,10 @@ def _as_array(y: Any) -> np.ndarray[Any, Any]:
         return np.array(y, dtype=object)  # numpy would write -1 and NaN as strings
     # pandas' own types, written out by numpy, lose their kind beside a missing value.
     own = not isinstance(getattr(y, "dtype", np.dtype(object)), np.dtype)
-    return np.array(list(y), dtype=object) if own and hasattr(y, "iloc") else np.asarray(y)
+    try:
+        return np.array(list(y), dtype=object) if own and hasattr(y, "iloc") else np.asarray(y)
+    except ValueError as error:
+        raise ValueError(f"y must hold one label a row, got lists of unlike length ({error}); flatten it") from None
 
 
 def _missing(y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:  # (n,) bool

@@ -1,7 +1,10 @@
 """Labels that are held out for validation, and what weights and masks of rows must be."""
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,6 +49,22 @@ def checked_weights(weights: Any, labels: Tensor, dtype: torch.dtype) -> Tensor 
             "negligible ones be 0"
         )
     return weights.to(dtype)
+
+
+def check_class_weight(class_weight: Any, classes: Any) -> None:
+    """Check that it is None, "balanced", or weights of classes; a class without one has weight 1."""
+    if class_weight is None or (isinstance(class_weight, str) and class_weight == "balanced"):
+        return
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or the weight of each class, got {class_weight!r}; choose one"
+        )
+    for name, weight in class_weight.items():
+        if not (isinstance(weight, int | float | np.number) and math.isfinite(weight) and weight >= 0):
+            raise ValueError(f"class_weight must be a finite number >= 0 for each class, got {weight!r} for {name!r}")
+    unknown = [name for name in class_weight if name not in classes]
+    if unknown and not all(name in class_weight for name in classes):  # a fold of a search may lack a class
+        raise ValueError(f"class_weight must name classes of y, got {unknown[0]!r} but not all of {list(classes)}")
 
 
 def checked_mask(mask: Any, labels: Tensor) -> Tensor:  # (n,) bool

@@ -129,6 +129,10 @@ def test_a_table_with_a_category_and_options_from_a_file(wine, tmp_path):
     facts = json.loads(CliRunner().invoke(app, ["label", str(path), "--config", str(config)]).stdout)
     assert facts["categories"] == ["colour"]
     assert "hue" in facts["numbers"]
+    config.write_text("drop = " + "[" * 5000 + "]" * 5000)
+    done = CliRunner().invoke(app, ["label", str(path), "--config", str(config)], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert "must be a TOML file that can be read, got: maximum recursion depth exceeded" in done.stderr
     config.write_text("colour = 3\n")
     wide = {"COLUMNS": "1000"}  # or the message would be wrapped, depending on the length of the path
     done = CliRunner().invoke(app, ["label", str(path), "--config", str(config)], env=wide)

@@ -29,7 +29,7 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
         return None
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # no file, no UTF-8, no TOML, nested too deeply
         raise typer.BadParameter(f"{path} must be a TOML file that can be read, got: {error}") from None
     known = {option: parameter.name for parameter in context.command.params for option in parameter.opts}
     defaults = {}

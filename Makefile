@@ -55,11 +55,13 @@ docs-quick: .venv/.dev
 results-doc: .venv/.run
 	$(BIN)/python docs/update_results.py
 
-# The estimator on the oldest scikit-learn that pyproject allows, in an environment of its own.
+# The estimators on the oldest of each dependency that pyproject allows, in an environment of its own, and a short fuzz of them.
 test-oldest:
 	$(PYTHON) -m venv build/oldest
-	build/oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable . pytest hypothesis pandas polars
-	build/oldest/bin/python -m pytest -o filterwarnings=default tests/estimators tests/utils/test_labels.py tests/network/test_inductive.py
+	build/oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable . pytest hypothesis pandas
+	build/oldest/bin/python -m pytest -o filterwarnings=default tests/estimators tests/utils/test_labels.py tests/network/test_inductive.py \
+	  tests/labelling/test_input_rows.py
+	PYTHONPATH=tests build/oldest/bin/python -m fuzz.driver --kinds estimators --seed 0 --rounds 100
 
 # The built wheel, not the working tree, must install and import: run from an empty folder, ahead on the path.
 wheel: .venv/.dev

@@ -29,18 +29,22 @@ def make(seed, folder):
 
 
 def run(case):
-    """Kill a child that writes; check what is there, write again, and check that nothing else is left."""
+    """Kill a child that writes; return whether the new result is there. The next good run must leave nothing else."""
     write, folder, operation, moment = case
     ended = _in_child(write, folder, operation if moment is None else None, moment)
     if ended not in (0, -signal.SIGKILL):
         raise Fault("crash", f"the writer ended with {ended}")
-    found = _found(write, folder)
-    if found not in (_expected(write, "array"), _expected(write, "table")):
+    try:
+        found = _found(write, folder)
+    except OSError as error:
+        raise Fault("result", f"the old or the new result must be whole, got {error}") from error
+    old, new = (_expected(write, kind) for kind in ("array", "table"))
+    if found not in (old, new):
         raise Fault("result", f"the old or the new result must be whole, got {found} (killed: {ended != 0})")
     write("table", folder)
     if left := listing(folder) ^ listing(good_files.folder() / f"{write.__name__}-table"):
         raise Fault("leftovers", f"a good run must clean what a killed one left, got {sorted(left)}")
-    return ended == 0
+    return found == new
 
 
 def _save(kind, folder):

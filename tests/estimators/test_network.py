@@ -528,6 +528,8 @@ def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
         ({"validation_fraction": 1.0}, {}, r"validation_fraction must lie in \[0, 1\), got 1.0"),
         ({"resume": True}, {}, "resume=True needs the checkpoint to resume from, got checkpoint=None"),
         ({}, {"distances": np.full((90, 90), -1.0)}, "distances must be >= 0, got -1; pass distances, not"),
+        ({}, {"distances": np.ones(90)}, r"distances must be a matrix of numbers, got shape \(90,\) of float64"),
+        ({}, {"distances": "x"}, r"distances must be a matrix of numbers, got shape \(\) of <U1"),
         ({}, {"distances": np.ones((80, 80))}, "distances must have one row for each row of X, expected 90, got 80"),
         ({}, {"distances": scipy.sparse.csr_array(-np.ones((90, 90)))}, "distances must be finite and >= 0, got -1"),
         (

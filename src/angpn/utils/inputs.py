@@ -49,7 +49,14 @@ def as_distances(distances: Any) -> Any:
     if distances is None:
         return None
     sparse = as_sparse_rows(distances, torch.float64)
-    return as_array(distances) if sparse is None else sparse
+    if sparse is not None:
+        return sparse
+    dense = as_array(distances)
+    if dense.ndim != 2 or dense.dtype.kind not in "fiub":
+        raise ValueError(
+            f"distances must be a matrix of numbers, got shape {dense.shape} of {dense.dtype}; pass a row for each of X"
+        )
+    return dense
 
 
 def as_weights(sample_weight: Any, codes: Array) -> Array:  # (n,) float64

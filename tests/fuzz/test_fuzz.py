@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 ROUNDS = 24
-ONE_SIDED = ("torchrun",)  # of which there is one
+ONE_SIDED = ("results", "torchrun")  # damaged lines are moved aside and the rest accepted; of jobs there is one
 
 
 @pytest.fixture(scope="module")

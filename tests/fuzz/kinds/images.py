@@ -15,15 +15,8 @@ from fuzz.mutations import damaged, pick
 FORMATS = {"png": "PNG", "jpg": "JPEG", "gif": "GIF", "webp": "WEBP", "tif": "TIFF", "bmp": "BMP"}
 MODES = ("RGB", "RGB", "L", "1", "P", "RGBA", "LA", "I;16", "I", "F", "CMYK", "YCbCr", "LAB", "HSV")
 NAMES = (
-    b"a b.png",
-    b"\xff\xfe.png",
-    b"\x1b[2Jx.png",
-    b"new\nline.png",
-    b"=1+1.png",
-    b"'\".png",
-    b"\xc3\xa4.PNG",
-    b"-o.jpg",
-    b"n" * 240 + b".png",
+    *(b"a b.png", b"=1+1.png", b"'\".png", b"\xc3\xa4.PNG", b"-o.jpg", b"n" * 240 + b".png"),
+    *(b"\xff\xfe.png", b"\x1b[2Jx.png", b"new\nline.png"),
 )
 EVERY = 2  # each image passes through a network
 

@@ -8,17 +8,12 @@ from fuzz.kinds.tables import CELLS
 from fuzz.mutations import damaged, pick
 
 OPTIONS = (
-    "labels",
-    "label_column",
-    "text",
-    "id-column",
-    "drop",
-    "categorical",
-    "impute",
-    "model",
-    "holdout",
-    "seed",
-    "quiet",
+    *("labels", "label_column", "text", "id-column", "drop", "categorical", "impute", "model", "holdout", "seed"),
+    *("quiet", "output", "config", "input", "unknown", "help", "dry-run", "''", "a.b"),
+)
+VALUES = (
+    *("true", "1", "-1", "0.5", "1e400", "nan", "inf", "''", "'label'", "'x\\u0000'", "'auto'", "1979-05-27"),
+    *("[]", "['a', 1]", "[[1]]", "{a = 1}"),
 )
 
 
@@ -50,18 +45,15 @@ def _labels(folder, generator):
         row = generator.integers(len(lines))
         name, _, label = lines[row].partition(",")
         cell = pick(generator, CELLS)
-        lines[row] = pick(
-            generator,
-            [
-                f"{name},{cell}",
-                f"{cell},{label}",
-                cell,
-                f'"{name},{label}',
-                f"{name};{label}",
-                f"{name},{label},x",
-                lines[0],
-            ],
-        )
+        changed = [
+            f"{name},{cell}",
+            f"{cell},{label}",
+            cell,
+            f'"{name},{label}',
+            f"{name};{label}",
+            f"{name},{label},x",
+        ]
+        lines[row] = pick(generator, [*changed, lines[0]])
     path = folder / "labels.csv"
     content = "\n".join(lines).encode(pick(generator, ["utf-8"] * 6 + ["utf-8-sig", "utf-16"]))
     path.write_bytes(damaged(content, generator) if generator.random() < 0.25 else content)
@@ -71,28 +63,9 @@ def _labels(folder, generator):
 
 
 def _config(folder, generator):
-    values = [
-        "true",
-        "1",
-        "-1",
-        "0.5",
-        "1e400",
-        "nan",
-        "inf",
-        "''",
-        "'label'",
-        "'x\\u0000'",
-        "[]",
-        "['a', 1]",
-        "[[1]]",
-        "{a = 1}",
-        "1979-05-27",
-        "'auto'",
-    ]
     lines = ["label-column = 'label'", "id_column = 'id'", "drop = ['note']"]
     for _ in range(generator.integers(0, 3)):
-        name = pick(generator, [*OPTIONS, "output", "config", "input", "unknown", "help", "dry-run", "''", "a.b"])
-        lines.append(f"{name} = {pick(generator, values)}")
+        lines.append(f"{pick(generator, OPTIONS)} = {pick(generator, VALUES)}")
     if generator.random() < 0.1:
         lines.append(pick(generator, ["[table]", "x =", "=" * 3, "a = " + "[" * 2000, "'\\u0000' = 1"]))
     path = folder / "angpn.toml"

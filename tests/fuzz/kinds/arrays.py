@@ -11,7 +11,10 @@ from fuzz import good_files
 from fuzz.commands import make_command, run_command
 from fuzz.mutations import damaged, hostile_array, pick
 
-DTYPES = tuple("f2 f4 f8 f8 f8 >f4 >f8 g i1 u8 >i4 ? c16 O S5 U5 M8[s] m8[D] V4".split())
+DTYPES = (
+    *("f2", "f4", "f8", "f8", "f8", ">f4", ">f8", "g", "i1", "u8", ">i4", "?"),
+    *("c16", "O", "S5", "U5", "M8[s]", "m8[D]", "V4"),
+)
 
 
 def make(seed, folder):

@@ -519,6 +519,8 @@ def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
         ({"n_neighbors": 5.0}, {}, "n_neighbors must be a whole number >= 1, got 5.0"),
         ({"n_candidates": 3}, {}, "n_candidates must be at least n_neighbors [+] 1 = 6, got 3"),
         ({"learning_rate": -1}, {}, "learning_rate must be > 0, got -1"),
+        ({"beta": 1e10}, {}, r"beta must be at most 1e\+09, got 10000000000.0"),
+        ({"gamma": 1e-40}, {}, r"gamma must lie between 1e-30 and 1e\+30, got 1e-40; gamma='auto' derives one"),
         ({"learning_rate": "x"}, {}, "learning_rate must be a number, got 'x'; the default is in the documentation"),
         ({"weight_decay": -1}, {}, "weight_decay must be >= 0, got -1; 0 is none"),
         ({"tol": np.nan}, {}, "tol must be a number, got nan"),

@@ -35,6 +35,7 @@ from angpn.utils.inputs import (
     few_enough_neighbors,
 )
 from angpn.utils.labels import UNLABELLED, check_enough_classes, encode_labels
+from angpn.utils.schema import MAX_BETA, MAX_GAMMA, MIN_GAMMA
 from angpn.utils.typing import Array
 from angpn.utils.validation import check_class_weight, check_some_weight, checked_weights
 
@@ -72,6 +73,13 @@ class BaseANGPNClassifier(
 
     def _check_parameters(self) -> None:
         check_graph_options(n_neighbors=1, beta=self.beta, gamma=self.gamma, rule=self.rule)
+        if self.beta > MAX_BETA:
+            raise ValueError(f"beta must be at most {MAX_BETA:g}, got {self.beta}; 0.3 is the paper's")
+        if not isinstance(self.gamma, str) and not MIN_GAMMA <= self.gamma <= MAX_GAMMA:
+            raise ValueError(
+                f"gamma must lie between {MIN_GAMMA:g} and {MAX_GAMMA:g}, got {self.gamma}; gamma='auto' derives one "
+                "from the distances"
+            )
         if not isinstance(self.n_neighbors, int | np.integer) or self.n_neighbors < 1:
             raise ValueError(f"n_neighbors must be a whole number >= 1, got {self.n_neighbors!r}; the default is 20")
         check_number(self.recall, "recall")

@@ -9,6 +9,8 @@ from msgspec import Meta, Struct
 
 MAX_STEPS = 100  # alternations of Algorithm 1 and of what runs to convergence: far more than any needs to settle
 MAX_HOPS = 10_000  # of a base learner; the default search space ends at 20
+MAX_BETA = 1e9
+MIN_GAMMA, MAX_GAMMA = 1e-30, 1e30  # float32 can divide by it
 
 Size = Annotated[int, Meta(ge=1, le=2**40)]  # of an array, or a count of rows
 Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]  # numpy's range
@@ -17,8 +19,8 @@ Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 OpenShare = Annotated[float, Meta(gt=0, lt=1)]
 Temperature = Annotated[float, Meta(ge=1e-9, le=1e9)]  # beyond, float32 has no softmax
-Beta = Annotated[float, Meta(ge=0, le=1e9)]
-Gamma = Annotated[float, Meta(ge=1e-30, le=1e30)]  # as a number; float32 can divide by it
+Beta = Annotated[float, Meta(ge=0, le=MAX_BETA)]
+Gamma = Annotated[float, Meta(ge=MIN_GAMMA, le=MAX_GAMMA)]  # as a number
 Flag = bool | int
 
 

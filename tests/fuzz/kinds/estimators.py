@@ -17,8 +17,8 @@ SHARED = {
     "n_candidates": ([None, 50, 120], [1, 0, "x"]),
     "metric": (["chord", "euclidean", "sqeuclidean"], ["precomputed", "manhattan", 3]),
     "alpha": ([0.01, 0.5, 0.999, 1e-300], [0, 1, -1, np.nan, "x"]),
-    "beta": ([0.0, 0.1, 10.0, 1e300], [-1, np.inf, np.nan, "x"]),
-    "gamma": (["auto", "local", 1e-300, 1.0, 1e300], [0, -1, np.nan, "x"]),
+    "beta": ([0.0, 0.1, 10.0, 1e9], [-1, 1e300, np.inf, np.nan, "x"]),
+    "gamma": (["auto", "local", 1e-30, 1.0, 1e30], [0, -1, 1e-300, 1e300, np.nan, "x"]),
     "rule": (["simplex", "printed"], ["knn", "x", 3]),
     "direction": (["directed", "symmetric", "normalized"], ["x", None]),
     "class_weight": ([None, "balanced"], [{0: 1.0}, {0: 1e300, 1: 1e-300}, {0: -1.0}, {0: np.nan}, "x", {"z": 1}, 3]),
@@ -27,7 +27,7 @@ SHARED = {
 }
 OF_NETWORK = {
     "hidden_layer_sizes": ([(1,), (3, 3), [5]], [(), (0,), (-1,), (2.5,), 7, "x"]),
-    "num_steps": ([1, 2, 5, None], [0, -1, "x"]),
+    "num_steps": ([1, 2, 5, None], [0, -1, 1000, "x"]),
     "dropout": ([0.0, 0.5, 0.99], [1.0, -1, np.nan]),
     "learning_rate": ([1e-9, 0.01, 1.0, 1e30], [0, -1, np.nan, "x"]),
     "weight_decay": ([0.0, 1.0, 1e30], [-1, np.nan]),
@@ -71,7 +71,7 @@ def run(case):
         distances = options.get("distances")
         check_probabilities(model.label_distributions_, len(X), len(model.classes_))
         if not scipy.sparse.issparse(distances):  # of new rows all distances must be known
-            new = scipy.sparse.csr_array(X[:3]) if scipy.sparse.issparse(form) else X[:3]
+            new = scipy.sparse.csr_array(form)[:3] if scipy.sparse.issparse(form) else form[:3]
             by = {} if distances is None else {"distances": distances[:3]}
             check_probabilities(model.predict_proba(new, **by), 3, len(model.classes_))
             if not np.isin(model.predict(new, **by), model.classes_).all():

@@ -55,7 +55,7 @@ def new_row_affinities(
     indices: Tensor,  # (r, m)
     *,
     normalize: bool = False,
-    block_numbers: int = 2**23,  # of candidates' features gathered at once
+    block_numbers: int = 2**20,  # of candidates' features gathered at once, few enough for the cache
 ) -> Tensor:  # (r, m)
     """Return <f_i, f_j> for each new row i and each of its candidates j, of rows at unit length with ``normalize``."""
     if not isinstance(fitted, Tensor):

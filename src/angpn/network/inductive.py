@@ -25,7 +25,7 @@ from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.conv import ANGPNConv
 from angpn.network.model import ANGPN
 
-_BLOCK_NUMBERS = 2**23  # gathered at once
+_BLOCK_NUMBERS = 2**20  # gathered at once: few enough for the cache
 
 
 class InductiveNetwork:

@@ -496,6 +496,7 @@ def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
         ),
         ({"device": "cuda:7"}, {}, "device must be one that torch finds on this machine, got 'cuda:7' .* use 'auto'"),
         ({"device": "abacus"}, {}, "device must be one that torch finds on this machine, got 'abacus'"),
+        ({"device": "hpu"}, {}, "device must be one that torch finds on this machine, got 'hpu'"),
         ({"alpha": 1.5}, {}, "alpha must lie strictly between 0 and 1, got 1.5"),
         ({"dropout": 1.0}, {}, r"dropout must lie in \[0, 1\), got 1.0"),
         ({"hidden_layer_sizes": ()}, {}, "hidden_layer_sizes must be one or more widths >= 1"),

@@ -64,7 +64,7 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         beta: weight of the features in the graph, Eq. (8); 0 fixes the graph (NGPN).
         gamma: "auto", "local" or a number, see :func:`angpn.neighbor_graph`.
         rule: "simplex" or "printed", see :func:`angpn.neighbor_graph`; "knn", with beta 0, is a plain k-NN graph.
-        num_steps: T of Algorithm 1; None runs it to convergence.
+        num_steps: T of Algorithm 1, at most 100; None runs it to convergence.
         direction: "directed", "symmetric" or "normalized", see :class:`angpn.ANGPNConv`.
         graph_gradient: let the gradient flow through the learnt graph.
         dropout: share of a hidden layer's numbers that an epoch leaves out.

@@ -251,7 +251,7 @@ def test_weights_of_classes_without_a_plain_name_come_back(fitted, tmp_path):
     ("parameters", "message"),
     [
         ({"num_steps": 10**9}, "Expected `int` <= 100 - at `$.num_steps`"),
-        ({"tol": "small"}, "at `$.tol`"),
+        ({"verbose": "much"}, "at `$.verbose`"),
         ({"device": ["cpu"]}, "at `$.device`"),
     ],
 )

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/clear_refs").exists(), reason="memory is measured by Linux's /proc"
 )
 
-ROUNDS = 24
+ROUNDS = 36
 ONE_SIDED = ("results", "torchrun")  # damaged lines are moved aside and the rest accepted; of jobs there is one
 
 

@@ -302,3 +302,16 @@ def test_unusable_label_files_are_named(content, message, tmp_path):
         read_labels(write(tmp_path / "labels.csv", content), ["a", "b"])
     with pytest.raises(ValueError, match="must be a file of labels that can be read, got No such file"):
         read_labels(tmp_path / "none.csv", ["a"])
+
+
+def test_a_file_that_makes_polars_panic_is_an_error_of_one_line(tmp_path, monkeypatch):
+    polars.DataFrame({"a": [1]}).write_parquet(tmp_path / "a.parquet")
+
+    def panic(source):
+        raise polars.exceptions.PanicException(
+            "range end index 9 out of range"
+        )  # no Exception, as Rust's panics are not
+
+    monkeypatch.setattr(polars, "read_parquet", panic)
+    with pytest.raises(ValueError, match="a.parquet must be a parquet file that can be read, got range end index 9"):
+        read_rows(tmp_path / "a.parquet")

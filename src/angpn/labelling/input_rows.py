@@ -166,7 +166,7 @@ def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataF
         )
     except polars.exceptions.NoDataError:
         raise ValueError(f"{path} must hold a header and rows, got an empty file; name another file") from None
-    except (polars.exceptions.PolarsError, OSError, ValueError) as error:
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"{path} must be a {suffix[1:]} file that can be read, got {reason}; repair it") from None
 

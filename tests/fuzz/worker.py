@@ -61,7 +61,7 @@ def run_case(kind: str, seed: int, folder: Path, limits: Limits, connection: Con
         _REFS.write_text("5")  # the peak begins anew
     try:
         name, details = "accepted" if module.run(case) else "refused", ""
-    except Exception as error:
+    except BaseException as error:  # a panic in Rust is no Exception
         name, details = getattr(error, "kind", "traceback"), traceback.format_exc()
     peak = _bytes("VmHWM")
     if peak > limits.bytes:

@@ -133,6 +133,14 @@ def test_a_stamp_that_is_none_is_refused(tmp_path, entries, message):
     assert message in refusal(raw_file(tmp_path / "f", entries))
 
 
+def test_arrays_that_share_their_bytes_or_leave_some_out_are_refused(tmp_path):
+    """They would take more memory than the file has."""
+    shared = {f"x{number}": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]} for number in range(1000)}
+    assert "cannot be read" in refusal(raw_file(tmp_path / "f", stamp() | shared, bytes(8)))
+    apart = {"x": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]}}
+    assert "cannot be read" in refusal(raw_file(tmp_path / "f", stamp() | apart, bytes(16)))
+
+
 def test_a_length_beyond_the_file_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(struct.pack("<Q", 2**62) + b"{}")
     assert "cannot be read" in refusal(tmp_path / "f")

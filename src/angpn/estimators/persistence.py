@@ -226,8 +226,12 @@ def _fitted(
     if isinstance(header, NetworkHeader):
         if (header.network.in_channels, header.network.out_channels) != (d, n_classes):
             raise ValueError(f"the network is not one from {d} features to {n_classes} classes")
+    elif header.metric not in (header.ensemble.metric, "precomputed"):
+        raise ValueError(f"the metric is {header.metric!r}, and that of the scaling {header.ensemble.metric!r}")
     elif sparse is not None and "basis" not in of_model and d > MAX_DENSE_WIDTH:
         raise ValueError(f"{d} columns of sparse features are propagated, more than {MAX_DENSE_WIDTH}")
+    if graph.n_neighbors != header.n_neighbors:
+        raise ValueError(f"rows have {header.n_neighbors} neighbours, and in the graph {graph.n_neighbors}")
     # What a prediction for a new row asks of the lists.
     check_graph_options(n_neighbors=graph.n_neighbors, beta=graph.beta, gamma=graph.gamma, rule=graph.rule)
     check_candidates(neighborhood, n_neighbors=graph.n_neighbors, gamma=graph.gamma, rule=graph.rule)

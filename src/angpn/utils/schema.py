@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 MAX_STEPS = 100  # alternations of Algorithm 1 and of what runs to convergence: far more than any needs to settle
-MAX_HOPS = 10_000  # of a base learner; the default search space ends at 20
+MAX_HOPS = 1000  # of a base learner; the default search space ends at 20
 MAX_BETA = 1e9
 MIN_GAMMA, MAX_GAMMA = 1e-30, 1e30  # float32 can divide by it
 

@@ -84,7 +84,7 @@ def test_probabilities_need_no_embedding_and_an_embedding_of_fitted_rows_is_comp
 def test_a_prediction_that_will_not_fit_is_refused_before_any_work(monkeypatch, kind):
     model = fitted(kind)
     monkeypatch.setattr(memory_estimate, "available_bytes", lambda: 10**6)
-    monkeypatch.setattr("angpn.estimators.base.fitted_search", None)
+    monkeypatch.setattr("angpn.estimators.prediction.fitted_search", None)
     message = r"prediction of 80 rows needs about 0.\d GB beside them, got 0.0 GB free; pass fewer rows at a time, or"
     for ask in (model.predict_proba, model.predict, model.transform):
         with pytest.raises(MemoryError, match=message):

@@ -1,0 +1,98 @@
+"""What a fit learnt of its rows: embedding, graphs, influences, and which rows to label next."""
+
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from angpn.estimators.fitted_models import Fitted
+from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influences
+from angpn.estimators.uncertainty import most_uncertain
+from angpn.utils.labels import UNLABELLED
+from angpn.utils.typing import Array
+
+
+class InspectionMixin(BaseEstimator):
+    """The fitted rows, and why they were labelled as they were."""
+
+    @cached_property
+    def embedding_(self) -> Array:  # (n, width)
+        """The last hidden layer, or the propagated features, of the fitted rows."""
+        return self._after_fit("embedding_").embedding()
+
+    @cached_property
+    def layer_graphs_(self) -> list[scipy.sparse.csr_array]:
+        """The learnt S of each layer, or of the first and the last round."""
+        return self._after_fit("layer_graphs_").graphs
+
+    def _after_fit(self, name: str) -> Fitted:
+        if "_fitted" not in self.__dict__:
+            raise AttributeError(f"{name} is there after fit, got none before it; call fit")
+        return self._fitted
+
+    @property
+    def graph_(self) -> scipy.sparse.csr_array:
+        """The last learnt S."""
+        return self.layer_graphs_[-1]
+
+    def explain(self, i: int, n: int = 10) -> list[Influence]:
+        """Return the rows that influenced the prediction for a fitted row most.
+
+        Each layer of a network, and each hop of a base learner, multiplies by a propagation matrix,
+        P = alpha A + (1 - alpha) I; row i of the product of all P, averaged over base learners, says how much of each
+        row is in row i. What is missing to 1 is the row itself, the rows not listed and, for direction "normalized",
+        the degrees. Where no propagation was selected (alpha 0), no row has an influence.
+
+        Args:
+            i: position of the row in the X of ``fit``.
+            n: how many rows to list.
+
+        Returns:
+            The rows, the strongest influence first.
+
+        Raises:
+            ValueError: if there is no such row.
+        """
+        check_is_fitted(self)
+        rows = len(self._codes)
+        if not -rows <= i < rows:
+            raise ValueError(
+                f"i must be a row of the fit, {-rows} to {rows - 1}, got {i}; new rows cannot be explained"
+            )
+        paths = self._fitted.propagation_paths()
+        (others,), (weights,) = strongest_influences(np.array([i % rows]), n, paths, rows)
+        given = self._codes != UNLABELLED
+        names = np.where(given, self.classes_[self._codes], self.transduction_)
+        found = [(int(row), float(weight)) for row, weight in zip(others, weights, strict=True) if row >= 0]
+        return [Influence(row, weight, names[row], bool(given[row])) for row, weight in found]
+
+    def influences(self, n: int = 10) -> tuple[Array, Array]:  # (rows, n) each
+        """Return what :meth:`explain` finds for every fitted row, as arrays.
+
+        Args:
+            n: how many rows to list for each.
+
+        Returns:
+            Positions of the rows, -1 where there are fewer, and their weights; the strongest influence first.
+        """
+        check_is_fitted(self)
+        blocks = np.array_split(np.arange(len(self._codes)), max(1, len(self._codes) // ROWS_AT_ONCE))
+        paths = self._fitted.propagation_paths()
+        parts = [strongest_influences(block, n, paths, len(self._codes)) for block in blocks]
+        return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
+
+    def uncertain(self, n: int = 10) -> Array:
+        """Return the unlabelled rows most worth labelling next: small margin first, no two neighbours.
+
+        Args:
+            n: how many rows to return.
+
+        Returns:
+            Positions of the rows in the X of ``fit``.
+        """
+        check_is_fitted(self)
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n}; it is how many rows you want")
+        return most_uncertain(self.label_distributions_, self._codes == UNLABELLED, self.graph_, n)

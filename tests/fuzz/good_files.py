@@ -1,7 +1,5 @@
 """Good inputs and the models fitted to them, which the kinds damage; made once in a process."""
 
-import atexit
-import shutil
 import tempfile
 import warnings
 from functools import cache
@@ -25,10 +23,8 @@ _WORDS = {"cat": "purr meow whisker claw milk", "dog": "bark wag fetch leash bon
 
 @cache
 def folder() -> Path:
-    """Return a folder of this process, which ends with it."""
-    made = Path(tempfile.mkdtemp(prefix="angpn-fuzz."))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    """Return a folder of this process, in that of its worker."""
+    return Path(tempfile.mkdtemp(prefix="good"))
 
 
 def rows(sparse: bool = False, n: int = N_ROWS) -> Any:  # (n, 5)

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import sys
+import tempfile
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -36,6 +37,7 @@ def serve(connection: Connection, folder: Path, limits: Limits) -> None:
     with (folder / "stderr.txt").open("wb", buffering=0) as log:
         os.dup2(log.fileno(), sys.stderr.fileno())
         os.dup2(log.fileno(), sys.stdout.fileno())
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)  # the driver removes it, however this process ends
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_DATA, (limits.address_bytes,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

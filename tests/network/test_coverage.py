@@ -78,3 +78,15 @@ def test_sparse_rows_and_rows_that_tie():
     assert sparse.n_all_tied == dense.n_all_tied
     assert sparse.n_changed == dense.n_changed
     assert_close(torch.tensor(sparse[:2]), torch.tensor(dense[:2]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore:.*would be labelled otherwise")
+def test_a_row_that_eq09_to_the_letter_leaves_without_neighbours_has_no_mass_outside():
+    x = torch.nn.functional.normalize(torch.eye(4)[0] + 0.1 * clusters())
+    x[0] = -torch.eye(4)[0]  # repelled by all others
+    net = network(rule="printed", beta=3.0, gamma=0.5, normalize_hidden=True)
+    neighborhood = nearest_candidates(x, 40)
+    assert net.graphs(x, neighborhood)[0][0].sum() == 0
+    found = candidate_coverage(net, x, neighborhood, n_sample=80)
+    assert 0 <= found.input_mass_outside <= 1
+    assert 0 <= found.hidden_mass_outside <= 1

@@ -80,8 +80,9 @@ def candidate_coverage(
         for conv in network.convs:
             assert isinstance(conv, ANGPNConv)
             full = _full_rows(conv, inputs, neighborhood, sample, to_all)
-            inside = full.gather(1, neighborhood.indices[sample].long()).sum(dim=1) / full.sum(dim=1)
-            outside.append((1 - inside).clamp(min=0))
+            total = full.sum(dim=1)  # 0 where Eq. (9) to the letter left a row nothing
+            inside = full.gather(1, neighborhood.indices[sample].long()).sum(dim=1)
+            outside.append(torch.where(total > 0, 1 - inside / total, 0).clamp(min=0))
             restricted = torch.from_numpy(conv.graph_matrix(inputs, neighborhood)[sample.numpy()].toarray())
             received = _share(conv) * _times(full - restricted, inputs)
             propagated = conv.propagate(inputs, neighborhood)

@@ -87,6 +87,7 @@ def refusal(path):
         ("text", lambda saved: saved.header["state"]["vocabulary"].__setitem__(0, 3), "`$.state.vocabulary[0]`"),
         ("text", lambda saved: saved.header["state"]["vocabulary"].__setitem__(0, "red"), "occurs twice"),
         ("text", lambda saved: saved.arrays["idf"].__setitem__(0, np.nan), "'idf' has values from nan"),
+        ("text", lambda saved: saved.arrays["idf"].__setitem__(0, 1e30), "'idf' has values from 1"),
         ("text", lambda saved: saved.arrays.clear(), "'idf' is missing"),
         ("table", lambda saved: saved.header["state"]["columns"].clear(), "length >= 1 - at `$.state.columns`"),
         ("table", lambda saved: saved.header["state"]["columns"][0].pop("std"), "must have mean, std and median, or"),

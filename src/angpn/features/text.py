@@ -22,6 +22,7 @@ Encoder = Callable[[list[str]], Any]
 
 _PARAMETERS = "min_df", "max_df", "sublinear_tf", "max_features"
 _Count = Annotated[int, Meta(ge=1)]
+_MAX_IDF = 100.0  # an idf is 1 + ln((1 + texts) / (1 + those with the word)), so below 50 for any number of texts
 
 
 class TextState(Saved, frozen=True):
@@ -194,7 +195,7 @@ class TextFeatures:
             ValueError: If the frequencies are not those of the words, or a word occurs twice.
         """
         words = state.vocabulary
-        check_arrays(arrays, {"idf": floats(len(words), low=0)})
+        check_arrays(arrays, {"idf": floats(len(words), low=0, high=_MAX_IDF)})
         if len(set(words)) < len(words):
             raise ValueError("a word of the vocabulary occurs twice")
         features = cls(**{name: getattr(state, name) for name in _PARAMETERS})

@@ -26,11 +26,11 @@ from angpn.labelling import (
 )
 from angpn.labelling.map_layout import map_layout
 from angpn.labelling.output import predict_file
-from angpn.utils.container import read_contents
 from kills import run_and_kill
+from saved_files import read_saved
 
 NAMES = ["model", "predictions.csv", "report.html"]
-KINDS = {"model/classifier.angpn": "model", "model/encoder.angpn": "encoder"}
+SAVED = ("model/classifier.angpn", "model/encoder.angpn")
 
 
 def make_result(seed):
@@ -45,14 +45,14 @@ def make_result(seed):
 def seen(folder):
     """What a reader of the three outputs finds in their files; None where there is none of them."""
     found = [(folder / name).read_bytes() if (folder / name).exists() else None for name in NAMES[1:]]
-    found += [contents(folder / path, kind) if (folder / path).exists() else None for path, kind in KINDS.items()]
+    found += [contents(folder / path) if (folder / path).exists() else None for path in SAVED]
     return None if found == [None] * 4 else found
 
 
-def contents(path, kind):
+def contents(path):
     """What a file holds; its bytes may differ, since safetensors writes metadata in any order."""
-    header, arrays, _ = read_contents(path, kind)
-    return header, {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
+    saved = read_saved(path)
+    return saved.header, {name: (array.dtype, array.shape, array.tobytes()) for name, array in saved.arrays.items()}
 
 
 def downgrade(folder):
@@ -108,12 +108,12 @@ def kill_saves(folder, number):
     path = folder / "model.angpn"
     start = time.perf_counter()
     model.save(path)
-    seconds, content = time.perf_counter() - start, contents(path, "model")
+    seconds, content = time.perf_counter() - start, contents(path)
     kills = most = broken = 0
     while kills < number:
         kills += run_and_kill(functools.partial(model.save, path), after=random_state.uniform(0, 1.2 * seconds))
         most = max(most, len(os.listdir(folder)) - 1)
-        broken += contents(path, "model") != content
+        broken += contents(path) != content
     model.save(path)
     return {"kills": kills, "broken": broken, "most leftovers": most, "left": os.listdir(folder), "seconds": seconds}
 

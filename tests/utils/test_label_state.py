@@ -21,6 +21,7 @@ from angpn.utils.label_state import (
     "classes",
     [
         np.array(["a", "b\n\x00c", "ä"], dtype=object),
+        np.array(["a\\n\n", "caf\udce9", "ä\udc80"], dtype=object),
         np.array(["a", "z\U0001f600", "ä"]),
         np.array(["a", "b"], dtype="U200"),
         np.array(["a\udc80", "b"]),  # a file's name that is not UTF-8
@@ -53,6 +54,7 @@ def test_classes_come_back_with_their_type(classes):
         (StringClasses(values=["b", "a"]), None, "ascending order"),
         (StringClasses(values=["a", "a"]), None, "ascending order"),
         (StringClasses(values=["a", "b"]), np.arange(2), "does not belong there"),
+        (StringClasses(values=["a", "b\\u12"], escaped=True), None, "truncated"),
         (NumberClasses(), None, "'classes' is missing"),
         (NumberClasses(), np.array([0.0, np.nan]), "not all finite"),
         (NumberClasses(), np.array([[0], [1]]), "of shape"),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -37,7 +37,6 @@ class BaseANGPNClassifier(
     InspectionMixin,
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
     ClassifierMixin,
     BaseEstimator,
 ):

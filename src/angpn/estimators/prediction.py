@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import torch
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +20,7 @@ from angpn.utils.typing import Array
 from angpn.utils.validation import check_some_weight, checked_weights
 
 
-class PredictionMixin(BaseEstimator):
+class PredictionMixin(TransformerMixin, BaseEstimator):  # a transformer, so that set_output wraps transform
     """What a fitted estimator says of rows."""
 
     def predict(self, X: Any, *, distances: Any = None) -> Array:  # (r,)

@@ -24,6 +24,7 @@ class StringClasses(Saved, tag_field="kind", tag="strings", frozen=True):
     """Python strings, in an array of objects."""
 
     values: list[str]
+    escaped: bool = False  # in Python's notation: a name that was read from bytes that are not UTF-8 has no other
 
 
 class NumberClasses(Saved, tag_field="kind", tag="numbers", frozen=True):
@@ -60,7 +61,10 @@ def classes_to_state(classes: Array) -> tuple[ClassesState, dict[str, Array]]:
     """
     kind, dtype = classes.dtype.kind, classes.dtype
     if kind == "O":
-        return StringClasses(values=[str(name) for name in classes]), {}
+        names = [str(name) for name in classes]
+        if any("\ud800" <= character <= "\udfff" for name in names for character in name):
+            return StringClasses(values=[name.encode("unicode_escape").decode() for name in names], escaped=True), {}
+        return StringClasses(values=names), {}
     if kind in "US":
         part = np.uint32 if kind == "U" else np.uint8
         table = np.ascontiguousarray(classes).view(part).reshape(len(classes), -1)
@@ -95,7 +99,8 @@ def classes_from_state(state: ClassesState, arrays: dict[str, Array]) -> Array: 
 def _restored(state: ClassesState, arrays: dict[str, Array]) -> Array:
     if isinstance(state, StringClasses):
         check_arrays(arrays, {})
-        return np.array(state.values, dtype=object)
+        names = [name.encode().decode("unicode_escape") for name in state.values] if state.escaped else state.values
+        return np.array(names, dtype=object)
     if isinstance(state, NumberClasses):
         check_arrays(arrays, {CLASSES: ArraySpec(_NUMBERS, ("c",))})
         return arrays[CLASSES]

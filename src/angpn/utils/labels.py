@@ -118,9 +118,6 @@ def _as_saved(known: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
             f"y must hold text, bytes, numbers, bools, dates or durations, got {found}; convert the labels, for "
             "example to strings"
         )
-    for label in set(strings):
-        if any("\ud800" <= character <= "\udfff" for character in label):
-            raise ValueError(f"y must hold text that UTF-8 can encode, got {label!a:.40}; correct that label")
     return known.astype(known.dtype.newbyteorder("="), copy=False)
 
 

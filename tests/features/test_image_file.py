@@ -183,7 +183,7 @@ def test_a_header_is_refused_before_anything_is_decoded(tmp_path):
     content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
     png.write_bytes(content)
     for path in (gif, png):
-        with pytest.raises(ValueError, match="must have at most 200,000,000 pixels, got more than twice as many"):
+        with pytest.raises(ValueError, match="must have at most 100,000,000 pixels, got more than twice as many"):
             read_image(path)
 
 
@@ -193,6 +193,10 @@ def test_a_small_file_of_many_pixels_takes_no_more_than_they_do(tmp_path):
     """13,300 x 13,300 pixels, 0.2 MB of file: as RGBA, twice, and as floats they took 5.6 GB."""
     path = zeros_png(tmp_path / "a.png", 13_300, 13_300)
     assert path.stat().st_size < 10**6
+    with pytest.raises(
+        ValueError, match="must have at most 100,000,000 pixels, got 13300 x 13300; .* raise max_pixels"
+    ):
+        read_image(path)
     code = f"""
 from pathlib import Path
 from angpn.features import image_features
@@ -200,7 +204,7 @@ from angpn.utils import memory
 import torch
 memory.forget_peak()
 before = memory.resident_bytes()
-image_features([Path({str(path)!r})], model=torch.nn.Identity())
+image_features([Path({str(path)!r})], model=torch.nn.Identity(), max_pixels=200_000_000)
 print(memory.peak_bytes() - before)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,7 +13,7 @@ import typer
 from angpn.cli.shared import echo, plain_errors, print_data, print_result, split_names
 
 MaxPixels = Annotated[int, typer.Option(help="An image with more pixels is one that cannot be read.", min=1)]
-MAX_PIXELS = 200_000_000  # that of angpn.features, which is not imported before it is used
+MAX_PIXELS = 100_000_000  # that of angpn.features, which is not imported before it is used
 
 
 class Model(StrEnum):

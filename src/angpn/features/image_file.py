@@ -18,7 +18,7 @@ from angpn.utils.memory import available_bytes
 from angpn.utils.optional import require
 from angpn.utils.typing import Array
 
-MAX_PIXELS = 200_000_000  # what the largest cameras give
+MAX_PIXELS = 100_000_000  # more than nearly all cameras give; decoded they are 0.4 GB
 MIN_SIDE = 1024  # to which the shorter side is shrunk at most
 _MAX_KEPT = 2**23  # pixels of the result
 _STRIP = 2**20  # pixels converted at once

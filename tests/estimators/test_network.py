@@ -51,6 +51,15 @@ def blobs():
     return X, y, truth
 
 
+@pytest.mark.filterwarnings("ignore:no label is held out", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_weights_that_no_file_may_hold_are_refused_by_the_fit(blobs):
+    X, y, _ = blobs
+    with pytest.raises(
+        ValueError, match=r"weights must stay below 1e\+15, got 1e\+16 after training; lower learning_rate"
+    ):
+        quick(learning_rate=1e16, max_iter=1, validation_fraction=0.0).fit(X, y)
+
+
 # What it promises on digits
 
 

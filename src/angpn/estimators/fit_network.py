@@ -20,6 +20,7 @@ from angpn.network.epoch_bar import EpochBar
 from angpn.network.model import ANGPN
 from angpn.network.training import train
 from angpn.network.training_loop import Epoch, Training
+from angpn.utils.array_checks import MAX_WEIGHT
 from angpn.utils.callbacks import EpochCallbacks
 from angpn.utils.checks import warn
 from angpn.utils.inputs import (
@@ -97,6 +98,7 @@ def fit_network(task: Task) -> Fit:
         random_state=seed,
     )
     epochs = _run(task, training, checkpoint, seed, found.neighborhood)
+    _check_weights(network)
     fitted, distributions = _fitted(task, network, features, found, seed)
     scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
     best = [epoch for epoch in epochs if epoch.is_best]
@@ -113,6 +115,16 @@ def fit_network(task: Task) -> Fit:
         recall=found.recall,
         neighbor_seconds=found.seconds,
     )
+
+
+def _check_weights(network: ANGPN) -> None:
+    """Refuse weights that no saved model may have; a loss can be finite on the way to infinity."""
+    largest = max(float(weight.detach().abs().max()) for weight in network.parameters())
+    if largest > MAX_WEIGHT:
+        raise ValueError(
+            f"weights must stay below {MAX_WEIGHT:g}, got {largest:.3g} after training; lower learning_rate, or "
+            "standardise X"
+        )
 
 
 def _fitted(task: Task, network: ANGPN, features: Any, found: Neighbors, seed: int) -> tuple[FittedNetwork, Array]:

@@ -94,7 +94,7 @@ def kill_at_every_operation(folder):
             counts["leftovers"] += sorted(os.listdir(out)) != NAMES or seen(out) != expected["new"]
             counts["kills"] += killed
     np.save(folder / "rows.npy", new.task.rows.content)
-    lines, _ = predict_file(folder / "out" / "model", folder / "rows.npy")
+    lines = predict_file(folder / "out" / "model", folder / "rows.npy").csv
     found["labels of the model"] = sorted({line.split(",")[1] for line in lines.splitlines()[1:]})
     return found
 

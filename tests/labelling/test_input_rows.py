@@ -148,6 +148,7 @@ def sparse_parts(**changes):
         ({"indices": np.array([0, 3])}, "must be an array that numpy can read .*, got .*ind"),
         ({"indices": np.array([0, -1])}, "must be an array that numpy can read .*, got .*ind"),
         ({"indptr": np.array([0, 9, 2])}, "must be an array that numpy can read"),
+        ({"shape": np.array([2.0, 3.0])}, r"must hold the shape of a matrix, got float64 of shape \(2,\); save it"),
         ({"shape": np.array([5, 3])}, "must be an array that numpy can read"),
         ({"format": np.array("dia")}, "must hold a matrix as csr, csc, bsr, got 'dia'; convert it by tocsr"),
         ({"data": np.array(["a", "b"])}, "must be an array that numpy can read|must hold numbers"),

@@ -185,6 +185,20 @@ def test_names_of_classes_that_are_not_utf8_are_printed_saved_and_read_again(tmp
     assert b"\n3,caf\xe9," in done.stdout_bytes
 
 
+def test_an_id_may_be_longer_than_a_csv_reader_expects(tmp_path):
+    long = "x" * 200_000
+    rows = "".join(f"{row},{row + (50 if row % 2 else 0)},{'ab'[row % 2]}\n" for row in range(20))
+    (tmp_path / "t.csv").write_text(f"id,x,y\n{rows}{long},3,\n")
+    shared = ["--label-column", "y", "--id-column", "id", "-q", "-o"]
+    done = CliRunner().invoke(app, ["label", str(tmp_path / "t.csv"), *shared, str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    command = ["predict", str(tmp_path / "out" / "model"), str(tmp_path / "t.csv"), "-o", str(tmp_path / "new.csv")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert done.stderr == f"21 rows: {tmp_path / 'new.csv'}\n"
+    assert f"\n{long}," in (tmp_path / "new.csv").read_text()
+
+
 def test_excel_safe_is_for_spreadsheets_and_not_the_default(tmp_path):
     rows = "".join(f"=id{row},{row + (50 if row % 2 else 0)},{'-a' if row % 2 else '-1.5'}\n" for row in range(20))
     (tmp_path / "t.csv").write_text("id,x,y\n" + rows + "+new,3,\n")

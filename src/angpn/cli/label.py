@@ -1,7 +1,5 @@
 """``angpn label`` and ``angpn predict``: label the unlabelled rows of an input, and new rows."""
 
-import csv
-import io
 import sys
 import tomllib
 from enum import StrEnum
@@ -208,7 +206,7 @@ def predict(
     from angpn.utils.files import replacing
 
     with plain_errors(quiet=quiet):
-        lines, skipped = predict_file(
+        found = predict_file(
             model,
             input,
             skip_bad=skip_bad,
@@ -217,12 +215,11 @@ def predict(
             progress=not quiet and sys.stderr.isatty(),
         )
         if output == "-":
-            print_data(lines)
+            print_data(found.csv)
         else:
             with replacing(output) as temporary:
-                temporary.write_bytes(encode_csv(lines))
-    for name, reason in skipped.items() if not quiet else ():
+                temporary.write_bytes(encode_csv(found.csv))
+    for name, reason in found.skipped.items() if not quiet else ():
         echo(f"skipped {name}: {reason}", err=True)
     if output != "-" and not quiet:
-        count = sum(1 for _ in csv.reader(io.StringIO(lines))) - 1  # an id may hold line breaks
-        echo(f"{count} rows: {output}", err=True)
+        echo(f"{found.n_rows} rows: {output}", err=True)

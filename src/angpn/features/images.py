@@ -17,6 +17,7 @@ from angpn.utils.inputs import find_device
 from angpn.utils.progress import count_bar
 from angpn.utils.typing import Array
 
+_MAX_BETWEEN = 2**23  # pixels between the two passes of a resize
 _MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)  # of the colours of ImageNet
 _STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
 
@@ -90,6 +91,9 @@ def as_input(image: Array, size: int) -> Tensor:  # (h, w, 3) uint8 to (1, 3, si
     """
     pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None].float().div_(255)
     shrinks = max(pixels.shape[2:]) > size
+    if pixels.shape[2] * size > _MAX_BETWEEN:  # torch changes the width first, which would make a narrow strip huge
+        shape = size, pixels.shape[3]
+        pixels = F.interpolate(pixels, size=shape, mode="bicubic", align_corners=False, antialias=True)
     resized = F.interpolate(pixels, size=(size, size), mode="bicubic", align_corners=False, antialias=shrinks)
     return (resized.clamp(0, 1) - _MEAN) / _STD
 

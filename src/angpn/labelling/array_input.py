@@ -71,6 +71,10 @@ def _sparse_matrix(archive: ArrayArchive, path: Path) -> scipy.sparse.csr_array:
     name = kind.item().decode() if kind.dtype.kind == "S" else str(kind)
     if name not in _SPARSE:
         raise ValueError(f"{path} must hold a matrix as {', '.join(_SPARSE)}, got {name!r}; convert it by tocsr()")
+    if shape.dtype.kind not in "iu" or shape.shape != (2,):
+        raise ValueError(
+            f"{path} must hold the shape of a matrix, got {shape.dtype} of shape {shape.shape}; save it anew"
+        )
     parts = archive.read(_SPARSE_PARTS, copies=1 if name == "csr" else 2)  # others are converted
     matrix = _SPARSE[name](tuple(parts), shape=tuple(shape.tolist()))
     matrix.check_format(full_check=True)  # compiled code will trust its indices

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,20 @@ def write_output(result: LabellingResult, folder: str | os.PathLike[str]) -> dic
     return {name: folder / name for name in (PREDICTIONS, MODEL, REPORT)}
 
 
+class NewPredictions(NamedTuple):
+    """Predictions for the rows of a file.
+
+    Attributes:
+        csv: CSV lines with the header ``id,label,confidence,second,source``.
+        n_rows: How many rows have one.
+        skipped: Why an image could not be read, by its id.
+    """
+
+    csv: str
+    n_rows: int
+    skipped: dict[str, str]
+
+
 def predict_file(
     model: str | os.PathLike[str],
     path: str | os.PathLike[str],
@@ -50,7 +64,7 @@ def predict_file(
     excel_safe: bool = False,
     max_pixels: int = MAX_PIXELS,
     progress: bool = False,
-) -> tuple[str, dict[str, str]]:
+) -> NewPredictions:
     """Predict the labels of new rows by a saved model.
 
     Args:
@@ -62,7 +76,7 @@ def predict_file(
         progress: Show a progress bar while images are encoded.
 
     Returns:
-        CSV lines with the header ``id,label,confidence,second,source``, and why images were skipped, by their id.
+        The predictions as CSV, their number, and what was skipped.
 
     Raises:
         ValueError: If the rows are of another kind or cannot be encoded.
@@ -89,7 +103,7 @@ def predict_file(
         ["predicted"] * len(ids),
         strict=True,
     )
-    return predictions_csv(lines, excel_safe=excel_safe), skipped
+    return NewPredictions(predictions_csv(lines, excel_safe=excel_safe), len(ids), skipped)
 
 
 def _predictions(result: LabellingResult) -> str:

@@ -5,44 +5,13 @@
 ``ANGPN`` its layer and network; ``train`` its training; ``nearest_candidates`` and ``pairwise_distances`` make the
 distances it starts from; ``candidate_coverage`` says what its restriction to candidates cost. None of the parts
 rescales what it is given.
+
+A name is imported when it is first used: torch, scikit-learn and numba take seconds, and ``import angpn`` or ``angpn
+--version`` need none of them. Which name lives where is in ``__init__.pyi``, which type checkers read as well.
 """
 
-from angpn.anfp.exact_solver import ANFPResult, solve_anfp
-from angpn.anfp.neighbor_graph import neighbor_graph
-from angpn.anfp.propagation import propagate
-from angpn.anfp.simplex import project_simplex
-from angpn.ensemble.config import EnsembleConfig
-from angpn.estimators.auto import ANGPNClassifier
-from angpn.estimators.influence import Influence
-from angpn.estimators.network import ANGPNNetworkClassifier
-from angpn.neighbors.exact import nearest_candidates, pairwise_distances
-from angpn.neighbors.neighborhood import Neighborhood
-from angpn.network.conv import ANGPNConv
-from angpn.network.coverage import Coverage, candidate_coverage
-from angpn.network.model import ANGPN
-from angpn.network.training import train
-from angpn.network.training_loop import Epoch, Training
+import lazy_loader
 
 __version__ = "0.2.0.dev0"
 
-__all__ = [
-    "ANGPN",
-    "ANFPResult",
-    "ANGPNClassifier",
-    "ANGPNConv",
-    "ANGPNNetworkClassifier",
-    "Coverage",
-    "EnsembleConfig",
-    "Epoch",
-    "Influence",
-    "Neighborhood",
-    "Training",
-    "candidate_coverage",
-    "nearest_candidates",
-    "neighbor_graph",
-    "pairwise_distances",
-    "project_simplex",
-    "propagate",
-    "solve_anfp",
-    "train",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,50 @@
+from . import anfp, baselines, datasets, ensemble, estimators, experiments, features, labelling, neighbors, network
+from .anfp.exact_solver import ANFPResult, solve_anfp
+from .anfp.neighbor_graph import neighbor_graph
+from .anfp.propagation import propagate
+from .anfp.simplex import project_simplex
+from .ensemble.config import EnsembleConfig
+from .estimators.auto import ANGPNClassifier
+from .estimators.influence import Influence
+from .estimators.network import ANGPNNetworkClassifier
+from .neighbors.exact import nearest_candidates, pairwise_distances
+from .neighbors.neighborhood import Neighborhood
+from .network.conv import ANGPNConv
+from .network.coverage import Coverage, candidate_coverage
+from .network.model import ANGPN
+from .network.training import train
+from .network.training_loop import Epoch, Training
+
+__version__: str
+
+__all__ = [
+    "ANGPN",
+    "ANFPResult",
+    "ANGPNClassifier",
+    "ANGPNConv",
+    "ANGPNNetworkClassifier",
+    "Coverage",
+    "EnsembleConfig",
+    "Epoch",
+    "Influence",
+    "Neighborhood",
+    "Training",
+    "anfp",
+    "baselines",
+    "candidate_coverage",
+    "datasets",
+    "ensemble",
+    "estimators",
+    "experiments",
+    "features",
+    "labelling",
+    "nearest_candidates",
+    "neighbor_graph",
+    "neighbors",
+    "network",
+    "pairwise_distances",
+    "project_simplex",
+    "propagate",
+    "solve_anfp",
+    "train",
+]

@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from angpn import nearest_candidates
-from angpn.ensemble.fit import fit
+from angpn.ensemble.fit import train
 from angpn.ensemble.folds import Labels
 from angpn.ensemble.heads import HeadParameters
 from angpn.ensemble.inductive import InductiveEnsemble
 from angpn.ensemble.label_spreading import SpreadingParameters
+from angpn.ensemble.model_selection import Selection, scale_for_training
 from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.neighbors.exact import nearest_fitted
 from angpn.neighbors.neighborhood import Neighborhood
@@ -38,10 +39,16 @@ def ensemble_options(n_candidates=12, **changes):
         find_neighbors=find_neighbors,
         find_training_neighbors=find_neighbors,
         distances_given=False,
-        previous=[],
+        keep_features=False,
         progress_bar=progress_bar,
         seed=0,
     )._replace(**changes)
+
+
+def train_selected(X, labels, selected, options):
+    """The rounds of training with these hyper-parameters, whatever labels would select, and the first scaling."""
+    rows = scale_for_training(X, options.scalings[0], options)
+    return train(Selection(rows, list(selected), []), labels, options)
 
 
 def clusters(truth, distance=2.0, width=4, seed=0):
@@ -77,10 +84,10 @@ def trained_ensemble(n_rounds=2, direction="normalized", beta=0.3, gamma="auto",
     options = ensemble_options(
         n_candidates=89,
         scalings=[UNIT],
-        previous=[SPREADING, LINEAR, KERNEL],
         graph=GraphOptions(6, beta, gamma, "simplex", direction),
     )
-    *_, found = itertools.islice(fit(X, first_labels(TRUTH, 18), options), n_rounds)
+    rounds = train_selected(X, first_labels(TRUTH, 18), [SPREADING, LINEAR, KERNEL], options)
+    *_, found = itertools.islice(rounds, n_rounds)
     return found, found.ensemble.scaling.transform(X)
 
 

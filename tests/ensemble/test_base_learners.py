@@ -19,7 +19,7 @@ from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.folds import Fold, TrainingSet, given_labels, make_folds
 from angpn.ensemble.inductive import InductiveEnsemble
 from angpn.ensemble.model_selection import ScaledRows, Scorer, Selection, score_all
-from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
 from angpn.ensemble.scaling import Scaling
 from angpn.ensemble.self_training import FoldModel, SelfTraining
 from angpn.ensemble.user_options import GraphOptions
@@ -100,7 +100,7 @@ class NearestCentroid:
 
     @classmethod
     def fit(cls, candidates, problems, *, n_classes, **_):
-        return [[cls._fit_one(each, *problem, n_classes) for each in candidates] for problem in problems]
+        return [[cls._fit_one(each, *problem[:2], n_classes) for each in candidates] for problem in problems]
 
     @classmethod
     def _fit_one(cls, candidate, features, training, n_classes):
@@ -111,9 +111,13 @@ class NearestCentroid:
         return cls(candidate, targets.T @ rows / targets.sum(dim=0)[:, None].clamp(min=1e-12))
 
     @classmethod
-    def cross_validate(cls, candidate, features, labels, **_):
-        models = [cls._fit_one(candidate, features, given_labels(labels, f.training), 3) for f in labels.folds]
-        return torch.cat([model.log_proba_of(features, f.held) for model, f in zip(models, labels.folds, strict=True)])
+    def cross_validate(cls, candidates, features, labels, **_):
+        def of_fold(candidate, fold):
+            return cls._fit_one(candidate, features, given_labels(labels, fold.training), 3).log_proba_of(
+                features, fold.held
+            )
+
+        return [torch.cat([of_fold(candidate, fold) for fold in labels.folds]) for candidate in candidates]
 
     def _log_proba(self, rows):
         return torch.log_softmax(-self.parameters.rate * torch.cdist(rows, self.centroids).square(), dim=1)
@@ -164,22 +168,22 @@ def test_base_learners_of_several_kinds_come_in_the_order_of_their_hyper_paramet
     features = PropagatedFeatures(rows.features, rows.neighborhood, GRAPH, hops)
     sets = [TrainingSet(np.arange(n), TRUTH[:n], None) for n in (12, 30)]
     common = {"centers": np.arange(60), "n_classes": 3, "config": CONFIG, "parallel_map": serial_map}
-    found = fit_base_learners(candidates, [(features, each) for each in sets], **common)
+    found = fit_base_learners(candidates, [Problem(features, each) for each in sets], **common)
     assert len(found) == 2
     for learners, training in zip(found, sets, strict=True):
         assert [learner.parameters for learner in learners] == candidates
         assert [type(learner) for learner in learners] == [candidate.learner for candidate in candidates]
         for learner in learners:
-            ((alone,),) = fit_base_learners([learner.parameters], [(features, training)], **common)
+            ((alone,),) = fit_base_learners([learner.parameters], [Problem(features, training)], **common)
             assert_close(learner.log_proba(features), alone.log_proba(features), rtol=1e-4, atol=1e-4)
 
 
 def test_a_further_kind_is_scored_and_ranked_beside_the_others(third_kind):
     labels = first_labels(TRUTH, 24)
     labels = labels._replace(folds=make_folds(labels.codes, None, 0, CONFIG))
-    scorer = Scorer(scaled_rows(), [LINEAR.hops, CENTROID.hops], labels, options())
+    scorer = Scorer(scaled_rows(), labels, options())
     useless = CENTROID._replace(rate=0.0)
-    score_all([scorer], [LINEAR, useless, SPREADING, CENTROID])
+    score_all([scorer], [LINEAR, useless, SPREADING, CENTROID], options())
     assert set(scorer.ranking()) == {LINEAR, useless, SPREADING, CENTROID}
     assert scorer.ranking()[-1] == useless
     assert scorer.scores[useless] == pytest.approx(-np.log(3))

@@ -16,10 +16,10 @@ from angpn.ensemble.fit import Round, best_round, fit
 from angpn.ensemble.folds import Fold, make_folds
 from angpn.ensemble.heads import HeadParameters
 from angpn.ensemble.inductive import InductiveEnsemble
-from angpn.ensemble.model_selection import select
+from angpn.ensemble.model_selection import Selection, scale_for_training
 from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.ensemble.self_training import FoldModel, SelfTraining
-from ensemble_problems import LINEAR, SPREADING, UNIT, clusters, ensemble_options, first_labels
+from ensemble_problems import LINEAR, SPREADING, UNIT, clusters, ensemble_options, first_labels, train_selected
 
 CONFIG = EnsembleConfig()
 KERNEL = HeadParameters(0.0, 0, 1.0, 100.0)
@@ -35,26 +35,28 @@ def labels(validation=None):
 
 
 def options(**changes):
-    """Hyper-parameters and scaling as if from an earlier fit."""
-    return ensemble_options(**{"scalings": [UNIT], "previous": SELECTED} | changes)
+    return ensemble_options(**{"scalings": [UNIT]} | changes)
 
 
-def rounds(validation=None, **changes):
-    return fit(clusters(TRUTH), labels(validation), options(**changes))
+def rounds(validation=None, selected=SELECTED, **changes):
+    return train_selected(clusters(TRUTH), labels(validation), selected, options(**changes))
+
+
+def scaled():
+    return scale_for_training(clusters(TRUTH), UNIT, options())
 
 
 def trained(models, validation=None):
     """These models after a round of self-training by itself."""
-    selection = select(clusters(TRUTH), labels(validation), options())
-    SelfTraining(selection, labels(validation), models, options()).run_round()
+    SelfTraining(Selection(scaled(), SELECTED, []), labels(validation), models, options()).run_round()
 
 
 # Who is trained on what
 
 
 def test_the_ensemble_is_trained_on_all_labels_beside_fold_models_that_leave_some_out(recorder):
-    found = next(rounds(previous=[*SELECTED, recorder.parameters]))
-    *of_folds, of_all = [training.rows for _, training in recorder.problems]
+    found = next(rounds(selected=[*SELECTED, recorder.parameters]))
+    *of_folds, of_all = [training.rows for _, training, _ in recorder.problems]
     assert_array_equal(of_all, np.flatnonzero(LABELLED))
     assert len(of_folds) == len(found.held_out) == CONFIG.max_fold_models
     for rows, (held, _) in zip(of_folds, found.held_out, strict=True):
@@ -64,7 +66,7 @@ def test_the_ensemble_is_trained_on_all_labels_beside_fold_models_that_leave_som
 
 def test_no_more_fold_models_are_trained_than_asked_for(recorder):
     config = replace(CONFIG, max_fold_models=2)
-    found = next(rounds(previous=[recorder.parameters], config=config))
+    found = next(rounds(selected=[recorder.parameters], config=config))
     assert len(recorder.problems) == 3
     assert len(found.held_out) == 2
 
@@ -80,8 +82,8 @@ def test_a_round_has_the_predictions_of_the_final_model_and_of_fold_models_for_t
 
 
 def test_with_validation_rows_the_model_that_never_saw_their_labels_is_the_ensemble(recorder):
-    found = next(rounds(VALIDATION, previous=[*SELECTED, recorder.parameters]))
-    ((_, training),) = recorder.problems
+    found = next(rounds(VALIDATION, selected=[*SELECTED, recorder.parameters]))
+    ((_, training, _),) = recorder.problems
     assert_array_equal(training.rows, np.flatnonzero(LABELLED & ~VALIDATION))
     ((rows, probabilities),) = found.held_out
     assert_array_equal(rows, np.flatnonzero(VALIDATION))
@@ -92,10 +94,7 @@ def test_with_validation_rows_the_model_that_never_saw_their_labels_is_the_ensem
 
 def test_the_predictions_of_a_round_are_those_of_its_ensemble():
     found = next(rounds(VALIDATION))
-    selection = select(clusters(TRUTH), labels(VALIDATION), options())
-    features = PropagatedFeatures(
-        selection.rows.features, found.neighborhood, options().graph, [LINEAR.hops, KERNEL.hops]
-    )
+    features = PropagatedFeatures(scaled().features, found.neighborhood, options().graph, [LINEAR.hops, KERNEL.hops])
     log_proba = mean_log_proba([learner.log_proba(features) for learner in found.ensemble.learners])
     assert_close(found.probabilities, found.ensemble.calibration(log_proba), rtol=1e-4, atol=1e-5)
     assert [learner.parameters for learner in found.ensemble.learners] == SELECTED
@@ -103,8 +102,8 @@ def test_the_predictions_of_a_round_are_those_of_its_ensemble():
 
 def test_fold_models_beside_validation_rows_are_trained_on_fewer_labels_and_never_on_theirs(recorder):
     apart = VALIDATION & (np.cumsum(VALIDATION) <= 6)
-    found = next(rounds(apart, previous=[recorder.parameters]))
-    of_all, *of_folds = [training.rows for _, training in recorder.problems]
+    found = next(rounds(apart, selected=[recorder.parameters]))
+    of_all, *of_folds = [training.rows for _, training, _ in recorder.problems]
     assert of_folds
     assert_array_equal(of_all, np.flatnonzero(LABELLED & ~apart))
     for rows in of_folds:
@@ -115,7 +114,7 @@ def test_fold_models_beside_validation_rows_are_trained_on_fewer_labels_and_neve
 
 
 def test_where_nothing_can_be_held_out_there_is_no_accuracy():
-    found = next(fit(clusters(TRUTH), first_labels(TRUTH, 3), options()))
+    found = next(train_selected(clusters(TRUTH), first_labels(TRUTH, 3), SELECTED, options()))
     assert np.isnan(found.accuracy)
     assert (found.n_held_out, found.held_out) == (0, [])
 
@@ -137,7 +136,7 @@ def new_answers(found, features):
 
 def test_a_round_stays_what_it_was_while_training_goes_on():
     running = rounds(VALIDATION)
-    features = select(clusters(TRUTH), labels(VALIDATION), options()).rows.features
+    features = scaled().features
     first = next(running)
     probabilities, held_out, answers = (
         part.clone() for part in (first.probabilities, first.held_out[0][1], new_answers(first, features))
@@ -164,7 +163,7 @@ def test_hyper_parameters_are_selected_again_before_the_second_round_only():
         counts.append(len(tasks))
         return [task() for task in tasks]
 
-    running = fit(clusters(TRUTH), labels(VALIDATION), options(previous=[], config=config, parallel_map=parallel_map))
+    running = fit(clusters(TRUTH), labels(VALIDATION), options(config=config, parallel_map=parallel_map))
     selected, asked = [], []
     for found in itertools.islice(running, 3):
         selected.append([learner.parameters for learner in found.ensemble.learners])
@@ -177,8 +176,8 @@ def test_hyper_parameters_are_selected_again_before_the_second_round_only():
 def test_weights_reach_the_base_learners(recorder):
     weights = np.linspace(0.5, 2, 120)
     given = labels()._replace(weights=weights)
-    next(fit(clusters(TRUTH), given, options(previous=[recorder.parameters])))
-    for _, training in recorder.problems:
+    next(train_selected(clusters(TRUTH), given, [recorder.parameters], options()))
+    for _, training, _ in recorder.problems:
         assert_array_equal(training.weights, weights[training.rows])
 
 

@@ -167,7 +167,7 @@ def test_with_fewer_labels_too_a_class_that_is_validated_on_is_trained_on():
 def test_a_sample_of_the_rows_has_all_of_the_folds_and_the_same_labels():
     codes = some_codes(20, 30, unlabelled=950)
     labels = Labels(codes, np.arange(1000.0), folds_of(codes), True)
-    kept, sampled = subsample(1000, labels, 0, replace(CONFIG, max_rows_compared=200))
+    kept, sampled = subsample(1000, labels, 0, 200)
     assert len(kept) == len(np.unique(kept)) == 200
     assert_array_equal(sampled.codes, codes[kept])
     assert_array_equal(sampled.weights, kept)
@@ -175,7 +175,7 @@ def test_a_sample_of_the_rows_has_all_of_the_folds_and_the_same_labels():
     for found, given in zip(sampled.folds, labels.folds, strict=True):
         for rows, expected in zip(found, given, strict=True):
             assert_array_equal(kept[rows], expected)
-    again, _ = subsample(1000, labels, 0, replace(CONFIG, max_rows_compared=200))
+    again, _ = subsample(1000, labels, 0, 200)
     assert_array_equal(kept, again)
-    few, _ = subsample(1000, labels, 0, replace(CONFIG, max_rows_compared=10))
+    few, _ = subsample(1000, labels, 0, 10)
     assert_array_equal(few, np.flatnonzero(codes != -1))  # all labelled rows, though they are more than asked for

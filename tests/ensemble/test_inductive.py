@@ -188,6 +188,7 @@ def test_distances_in_float32_give_about_the_same():
     fitted, rows = trained_ensemble()
     neighborhood = Neighborhood(fitted.neighborhood.indices, fitted.neighborhood.distances.float())
     new = moved(rows, 0.3)
-    single = answers(fitted._replace(neighborhood=neighborhood), rows.astype(np.float32), new.astype(np.float32))
+    single_fitted = fitted._replace(rows=fitted.rows._replace(neighborhood=neighborhood))
+    single = answers(single_fitted, rows.astype(np.float32), new.astype(np.float32))
     for found, expected in zip(single, answers(fitted, rows, new), strict=True):
         assert_allclose(found, expected, atol=1e-3)

@@ -14,8 +14,14 @@ from torch.testing import assert_close
 from angpn import nearest_candidates
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.folds import Fold, Labels, TrainingSet
-from angpn.ensemble.label_spreading import LabelSpreading, SpreadingParameters, closed_form_series, spread_labels
-from angpn.ensemble.propagated_features import Adjacency
+from angpn.ensemble.label_spreading import (
+    LabelSpreading,
+    SpreadingParameters,
+    closed_form,
+    closed_form_series,
+    spread_labels,
+)
+from angpn.ensemble.propagated_features import Adjacency, Problem
 from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.partition import ALL_ROWS, Reordered
 
@@ -42,7 +48,7 @@ def features_on(graph):
 
 
 def fitted(graph, rows, codes, weights, alpha, n_classes):
-    problem = features_on(graph), TrainingSet(rows, codes, weights)
+    problem = Problem(features_on(graph), TrainingSet(rows, codes, weights))
     return LabelSpreading.fit([SpreadingParameters(alpha)], [problem], n_classes=n_classes, config=CONFIG)[0][0]
 
 
@@ -104,6 +110,18 @@ def test_no_more_products_than_the_largest_alpha_needs(graph):
     assert len(counts) == 7
 
 
+@pytest.mark.parametrize("n", [40, 400])
+def test_few_rows_as_a_dense_system_and_many_as_a_series_are_eq03(n):
+    sources = torch.zeros(n, 2)
+    sources[0, 0] = sources[n // 3, 1] = 1.0
+    for alpha, found in zip(
+        (0.5, 0.97), closed_form(sources, Adjacency(ring(n), "normalized"), (0.5, 0.97), CONFIG), strict=True
+    ):
+        assert_close(
+            found, torch.from_numpy(eq03(ring(n), sources.numpy(), alpha)).float(), rtol=0, atol=CONFIG.spreading_tol
+        )
+
+
 def test_the_mean_margin_is_that_of_an_average_head(graph):
     scores = fitted(graph, ROWS, CODES, None, 0.9, 3).scores
     margin = (scores.max(dim=1).values - scores.mean(dim=1)).mean()
@@ -159,19 +177,21 @@ def test_cross_validation_spreads_the_labels_of_each_fold_alone(graph):
     codes[ROWS] = CODES
     folds = [Fold(ROWS[[0, 1, 3]], ROWS[[2]]), Fold(ROWS[[0, 2, 3]], ROWS[[1]])]
     labels = Labels(codes, np.arange(20.0) + 1, folds, False)
-    found = LabelSpreading.cross_validate(SpreadingParameters(0.9), features_on(graph), labels, config=CONFIG)
-    expected = [
-        probabilities(graph, fold.training, codes[fold.training], labels.weights[fold.training], 0.9, 3)[fold.held]
-        for fold in folds
-    ]
-    assert_close(found.exp(), torch.cat(expected))
+    candidates = [SpreadingParameters(0.9), SpreadingParameters(0.5)]
+    several = LabelSpreading.cross_validate(candidates, features_on(graph), labels, config=CONFIG)
+    for candidate, found in zip(candidates, several, strict=True):
+        expected = [
+            probabilities(graph, rows, codes[rows], labels.weights[rows], candidate.alpha, 3)[held]
+            for rows, held in folds
+        ]
+        assert_close(found.exp(), torch.cat(expected))
 
 
 def test_rows_in_another_order_get_the_same_scores_back_in_the_order_of_the_data(graph):
     order = np.random.default_rng(0).permutation(20)
     partition = Reordered(torch.from_numpy(order))
     adjacency = Adjacency(graph[order][:, order], "normalized", partition)
-    (scores,) = spread_labels(adjacency, TrainingSet(ROWS, CODES, None), [0.9], 3, CONFIG)
+    ((scores,),) = spread_labels(adjacency, [TrainingSet(ROWS, CODES, None)], [0.9], 3, CONFIG)
     expected = fitted(graph, ROWS, CODES, None, 0.9, 3)
     found = LabelSpreading(SpreadingParameters(0.9), scores)
     assert_close(found.in_data_order(partition).scores, expected.scores, rtol=1e-5, atol=1e-5)

@@ -6,13 +6,15 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.special
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 from torch.testing import assert_close
 
 from angpn.ensemble.config import EnsembleConfig
-from angpn.ensemble.logistic import _BAND, RULED_OUT, _MeanLoss, fit_logistic
+from angpn.ensemble.logistic import BAND, RULED_OUT, fit_logistic
+from angpn.kernels.logistic_regression import mean_loss, minimize_mean_loss
 
 CONFIG = EnsembleConfig()
 DEFAULTS = {"tol": CONFIG.head_tol, "max_iter": CONFIG.head_max_iter}
@@ -32,6 +34,35 @@ def probabilities(inputs, weight, bias):
     return torch.softmax(inputs @ weight.to(inputs) + bias.to(inputs), dim=1)
 
 
+class Loss:
+    """The objective and its gradient, of all classes or of the difference of two, in float64."""
+
+    def __init__(self, inputs, codes, weights, C):
+        n_classes = int(codes.max()) + 1
+        self.inputs, self.truth = np.asarray(inputs, np.float64), np.eye(n_classes)[codes]
+        weights = np.ones(len(codes)) if weights is None else weights
+        self.shares, self.penalty = weights / weights.sum(), 1 / (C * weights.sum())
+        self.shape = self.inputs.shape[1] + 1, 1 if n_classes == 2 else n_classes
+
+    def __call__(self, point):
+        point = point.reshape(self.shape)
+        scores = np.zeros_like(self.truth)
+        scores[:, -self.shape[1] :] = self.inputs @ point[:-1] + point[-1]
+        log_proba = scores - scipy.special.logsumexp(scores, axis=1, keepdims=True)
+        value = -(self.shares @ (log_proba * self.truth).sum(axis=1)) + self.penalty / 2 * (point[:-1] ** 2).sum()
+        residuals = (self.shares[:, None] * (np.exp(log_proba) - self.truth))[:, -self.shape[1] :]
+        gradient = np.vstack([self.inputs.T @ residuals + self.penalty * point[:-1], residuals.sum(axis=0)])
+        return value, gradient.ravel()
+
+
+def solve(inputs, codes, C, tol, max_iter):
+    """What the compiled solver returns: weights and biases, iterations, evaluations."""
+    loss = Loss(inputs, codes, None, C)
+    rows, start = inputs.numpy(), np.zeros(loss.shape)
+    whitening = np.empty((0, 0), rows.dtype)
+    return minimize_mean_loss(rows, whitening, codes, loss.shares, loss.penalty, start, tol, BAND, max_iter)
+
+
 class Path(NamedTuple):
     """The iterates of L-BFGS, the start among them."""
 
@@ -45,18 +76,11 @@ class Path(NamedTuple):
 
 
 def path(inputs, codes, C, max_iter):
-    loss = _MeanLoss(inputs.numpy(), codes, None, C)
-    points = [np.zeros(loss.shape[0] * loss.shape[1])]
-    largest, evaluations = [float(np.abs(loss(points[0])[1]).max())], [1]
-
-    def after_iteration(intermediate_result):
-        points.append(intermediate_result.x.copy())
-        largest.append(loss.largest_entries[-1])
-        evaluations.append(len(loss.largest_entries))
-
-    options = {"maxiter": max_iter, "gtol": 0.0, "ftol": 0.0, "maxls": 50}
-    scipy.optimize.minimize(loss, points[0], jac=True, method="L-BFGS-B", callback=after_iteration, options=options)
-    return Path(points, np.array(largest), evaluations)
+    """Without a tolerance to stop at, the last iterate is the result."""
+    loss = Loss(inputs, codes, None, C)
+    found = [solve(inputs, codes, C, 1e-300, number) for number in range(max_iter + 1)]
+    points = [point.ravel() for point, _, _ in found]
+    return Path(points, np.array([np.abs(loss(point)[1]).max() for point in points]), [each[2] for each in found])
 
 
 def flat(weight, bias):
@@ -87,19 +111,50 @@ def test_with_a_tight_tolerance_it_is_scikit_learns(n_classes, weighted, C):
 def test_the_default_tolerance_is_kept():
     for seed in range(5):
         inputs, codes = clouds(seed=seed)
-        loss = _MeanLoss(inputs.numpy(), codes, None, 10.0)
+        loss = Loss(inputs, codes, None, 10.0)
         found = loss(flat(*fit_logistic(inputs, codes, None, 10.0, 3, **DEFAULTS)).astype(np.float64))
         least = loss(flat(*fit_logistic(inputs, codes, None, 10.0, 3, **TIGHT)).astype(np.float64))
         # The loss is convex, so that the mean of some iterates is no worse than they are on average.
         assert -1e-6 < found[0] - least[0] < 0.005
 
 
-def test_the_gradient_is_that_of_the_objective():
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("whitened", [False, True])
+def test_value_and_gradient_are_those_of_the_objective(n_classes, whitened):
+    inputs, codes = clouds(n_classes)
+    generator, weights = np.random.default_rng(1), np.linspace(0, 3, len(codes))
+    whitening = generator.normal(size=(6, 4)) if whitened else np.empty((0, 0))
+    loss = Loss(inputs.numpy() @ whitening if whitened else inputs, codes, weights, 2.0)
+    point = generator.normal(size=loss.shape[0] * loss.shape[1])
+    gradient, products = np.empty_like(point), np.empty((len(codes), loss.shape[1]))
+    value = mean_loss(inputs.numpy(), whitening, codes, loss.shares, loss.penalty, point, products, gradient)
+    assert_allclose(value, loss(point)[0], rtol=1e-12)
+    assert_allclose(gradient, loss(point)[1], rtol=1e-10, atol=1e-12)
+    assert_allclose(gradient, scipy.optimize.approx_fprime(point, lambda at: loss(at)[0], 1e-6), atol=1e-5)
+
+
+def test_features_may_be_given_as_a_product():
     inputs, codes = clouds()
-    loss = _MeanLoss(inputs.numpy(), codes, np.linspace(0, 3, len(codes)), 2.0)
-    point = np.random.default_rng(1).normal(size=loss.shape[0] * loss.shape[1])
-    gradient = scipy.optimize.approx_fprime(point, lambda flat: loss(flat)[0], 1e-6)
-    assert_allclose(loss(point)[1], gradient, atol=1e-5)
+    whitening = torch.from_numpy(np.random.default_rng(0).normal(size=(6, 4)))
+    found = fit_logistic(inputs, codes, None, 2.0, 3, whitening=whitening, **TIGHT)
+    for part, expected in zip(found, fit_logistic(inputs @ whitening, codes, None, 2.0, 3, **TIGHT), strict=True):
+        assert_close(part, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_where_it_begins_does_not_change_the_minimum():
+    inputs, codes = clouds()
+    expected = fit_logistic(inputs, codes, None, 2.0, 3, **TIGHT)
+    other = fit_logistic(inputs, (codes + 1) % 3, None, 2.0, 3, **TIGHT)
+    found = fit_logistic(inputs, codes, None, 2.0, 3, start=other, **TIGHT)
+    for weight, wanted in zip(found, expected, strict=True):
+        assert_close(weight, wanted, rtol=1e-4, atol=1e-4)  # what is added to all biases alike is where it began
+
+
+def test_a_start_at_the_result_takes_no_step():
+    inputs, codes = clouds()
+    tight = fit_logistic(inputs, codes, None, 2.0, 3, **TIGHT)
+    for part, expected in zip(fit_logistic(inputs, codes, None, 2.0, 3, start=tight, **DEFAULTS), tight, strict=True):
+        assert_close(part, expected, rtol=0, atol=0)
 
 
 def test_weights_count_like_repetitions():
@@ -155,14 +210,14 @@ def test_the_result_is_continuous_in_the_tolerance_where_the_number_of_iteration
     assert len(firsts) > 8
     assert len(rises) > 2  # the harder case: it goes on for several iterations
     for number in firsts:
-        tols = _BAND * found.largest[number] * np.array([1 - change, 1 + change])
-        less, more = (found.stop(tol / _BAND) for tol in tols)
+        tols = BAND * found.largest[number] * np.array([1 - change, 1 + change])
+        less, more = (found.stop(tol / BAND) for tol in tols)
         assert less > more == number
         jump = np.abs(found.points[less] - found.points[more]).max()
         assert jump > 1e-3
         one, other = (flat(*fit_logistic(inputs, codes, None, 10.0, 3, tol=tol, max_iter=100)) for tol in tols)
         # The share of each iterate of the band moves by 2 change / log(1.5), about 5 change; the result is float32.
-        start = found.stop(_BAND * tols[1])
+        start = found.stop(BAND * tols[1])
         length = sum(np.abs(after - before).max() for before, after in pairwise(found.points[start : less + 1]))
         bound = 5 * change * (less + 1 - start) * length
         assert_allclose(one, other, rtol=0, atol=bound + 4 * EPS * np.abs(one).max())
@@ -175,7 +230,7 @@ def test_the_result_is_continuous_in_the_data_where_the_number_of_iterations_jum
 
     def stretched(stretch):
         found = path(stretch * inputs, codes, 10.0, 40)
-        stop = found.stop(DEFAULTS["tol"] / _BAND)
+        stop = found.stop(DEFAULTS["tol"] / BAND)
         return stop, found.evaluations[: stop + 1], found.points[stop]
 
     def boundary(low, high):
@@ -208,18 +263,19 @@ def test_the_order_of_the_rows_hardly_matters_in_float32(n, p, n_classes, C):
         order = np.random.default_rng(seed).permutation(n)
         again = fit_logistic(inputs[order], codes[order], None, C, n_classes, **DEFAULTS)
         # Rounding of sums over the rows, and some twenty iterations that each may multiply it by up to 1.5.
-        assert_allclose(again[0], weight, rtol=0, atol=1.5**20 * EPS * float(weight.abs().max()))
-        assert_allclose(probabilities(inputs, *again), probabilities(inputs, weight, bias), rtol=0, atol=1.5**20 * EPS)
+        rounding = 1.5 ** solve(inputs, codes, C, **DEFAULTS)[1] * EPS
+        assert_allclose(again[0], weight, rtol=0, atol=rounding * float(weight.abs().max()))
+        assert_allclose(probabilities(inputs, *again), probabilities(inputs, weight, bias), rtol=0, atol=rounding)
 
 
 def test_a_start_within_the_tolerance_is_the_result():
     inputs, codes = clouds()
-    start = float(np.abs(_MeanLoss(inputs.numpy(), codes, None, 10.0)(np.zeros(21))[1]).max())
-    for tol in (1.0001 * _BAND * start, 1.8 * start, 10 * start):
+    start = float(np.abs(Loss(inputs, codes, None, 10.0)(np.zeros(21))[1]).max())
+    for tol in (1.0001 * BAND * start, 1.8 * start, 10 * start):
         weight, bias = fit_logistic(inputs, codes, None, 10.0, 3, tol=tol, max_iter=100)
         assert not weight.any()
         assert not bias.any()
-    near, _ = fit_logistic(inputs, codes, None, 10.0, 3, tol=_BAND * start * (1 - 1e-6), max_iter=100)
+    near, _ = fit_logistic(inputs, codes, None, 10.0, 3, tol=BAND * start * (1 - 1e-6), max_iter=100)
     assert 0 < near.abs().max() < 1e-4
 
 

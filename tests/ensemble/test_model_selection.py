@@ -11,6 +11,7 @@ from numpy.testing import assert_array_equal
 from torch.testing import assert_close
 
 from angpn import nearest_candidates
+from angpn.ensemble.calibration import fit_temperature
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.folds import Fold, Labels, make_folds
 from angpn.ensemble.heads import HeadParameters
@@ -20,6 +21,7 @@ from angpn.ensemble.model_selection import (
     Scorer,
     few_label_candidates,
     first_candidates,
+    is_far_behind,
     pick_centers,
     refined_candidates,
     score_all,
@@ -34,6 +36,8 @@ from ensemble_problems import SPREADING, STANDARD, UNIT, ensemble_options, first
 CONFIG = EnsembleConfig()
 QUICK = replace(CONFIG, hops=((0.0, 0), (0.5, 2)))  # a search that does not take long
 STILL, FAR = HeadParameters(0.0, 0, None, 10.0), HeadParameters(0.8, 3, None, 10.0)
+OPTIONS = ensemble_options()
+ALL_FOLDS = ensemble_options(config=replace(CONFIG, far_behind=np.inf))  # nobody is ever far behind
 
 
 # Scores
@@ -50,18 +54,18 @@ def noisy():
 CODES = np.where(np.arange(100) < 20, np.arange(100) % 2, -1)
 
 
-def scorer_of(features, links, codes=CODES, folds=None, weights=None, hops=(STILL.hops, FAR.hops)):
+def scorer_of(features, links, codes=CODES, folds=None, weights=None):
     """A scorer on the graph that links each row to these."""
     links = np.asarray(links)
     options = ensemble_options(graph=GraphOptions(links.shape[1], 0.0, 1.0, "knn", "directed"))
     labels = Labels(codes, weights, make_folds(codes, None, 0, CONFIG) if folds is None else folds, False)
-    return Scorer(ScaledRows(Scaling("none", "euclidean"), linked(links), features), hops, labels, options)
+    return Scorer(ScaledRows(Scaling("none", "euclidean"), linked(links), features), labels, options)
 
 
 def test_propagation_wins_where_neighbours_are_of_one_class(noisy):
     features, truth = noisy
     scorer = scorer_of(features, links_to(truth, truth, 49))
-    score_all([scorer], [STILL, FAR, SPREADING])
+    score_all([scorer], [STILL, FAR, SPREADING], OPTIONS)
     assert scorer.ranking()[2] == STILL
 
 
@@ -70,41 +74,76 @@ def test_no_propagation_wins_where_neighbours_mislead(noisy):
     generator = np.random.default_rng(0)
     features = torch.from_numpy(4 * np.eye(5)[truth] + generator.normal(size=(100, 5))).float()
     scorer = scorer_of(features, links_to(truth, truth[generator.permutation(100)], 49))
-    score_all([scorer], [FAR, SPREADING, STILL])
+    score_all([scorer], [FAR, SPREADING, STILL], OPTIONS)
     assert scorer.ranking()[0] == STILL
+
+
+def watched(calls, options):
+    """Options that note which candidates are scored together, and on which folds."""
+
+    def parallel_map(tasks):
+        calls.append([task.args for task in tasks])
+        return serial_map(tasks)
+
+    return options._replace(parallel_map=parallel_map)
 
 
 def test_the_best_come_first_and_each_is_scored_once(noisy):
     features, truth = noisy
-    scorer, counts = scorer_of(features, links_to(truth, truth, 49)), []
-
-    def watched(tasks):
-        counts.append(len(tasks))
-        return serial_map(tasks)
-
-    score_all([scorer], [STILL, FAR], watched)
-    score_all([scorer], [STILL, FAR, SPREADING], watched)
-    score_all([scorer], [STILL, FAR, SPREADING], watched)
-    assert counts == [2, 1, 0]
+    scorer, calls = scorer_of(features, links_to(truth, truth, 49)), []
+    for candidates in ([STILL, FAR], [STILL, FAR, SPREADING], [STILL, FAR, SPREADING]):
+        score_all([scorer], candidates, watched(calls, ALL_FOLDS))
+    assert [len(tasks) for tasks in calls] == [2, 2, 1, 1, 0, 0]
     for candidate in (STILL, FAR, SPREADING):
-        assert scorer.scores[candidate] == pytest.approx(scorer.score(candidate), rel=1e-6)
+        log_proba = torch.cat(scorer.cross_validate([candidate], slice(None)))
+        held = np.concatenate([fold.held for fold in scorer.labels.folds])
+        _, expected = fit_temperature(log_proba, CODES[held], None, CONFIG)
+        assert scorer.scores[candidate] == pytest.approx(expected, rel=1e-6)
     bonus = {each: CONFIG.hops_bonus * each.doublings(CONFIG) / 20 for each in scorer.scores}  # 20 are held out
     best_first = sorted(scorer.scores, key=lambda each: scorer.scores[each] + bonus[each], reverse=True)
     assert scorer.ranking() == best_first
 
 
-def test_expensive_candidates_are_scheduled_first(noisy):
+def test_expensive_candidates_are_scheduled_first_and_label_spreading_together(noisy):
     features, truth = noisy
-    scorers = [scorer_of(features, links_to(truth, truth, 49)) for _ in range(2)]
-    order = []
+    scorers, calls = [scorer_of(features, links_to(truth, truth, 49)) for _ in range(2)], []
+    kernel, further = replace(STILL, width=1.0), SpreadingParameters(0.5)
+    score_all(scorers, [STILL, kernel, FAR, SPREADING, further], watched(calls, ALL_FOLDS))
+    groups = [[kernel]] * 2 + [[SPREADING, further]] * 2 + [[STILL]] * 2 + [[FAR]] * 2
+    assert calls == [[(group, slice(0, 1)) for group in groups], [(group, slice(1, None)) for group in groups]]
 
-    def watched(tasks):
-        order.extend(task.args[0] for task in tasks)
-        return serial_map(tasks)
 
-    kernel = replace(STILL, width=1.0)
-    score_all(scorers, [STILL, kernel, FAR, SPREADING], watched)
-    assert order == [kernel, kernel, SPREADING, SPREADING, STILL, STILL, FAR, FAR]
+def test_what_is_far_behind_after_the_first_fold_is_fitted_on_no_other(noisy):
+    """Without propagation a head of few labels guesses; on the graph, of one class each, it knows."""
+    features, truth = noisy
+    codes = np.where(np.arange(100) < 60, truth, -1)
+    scorer, calls = scorer_of(features, links_to(truth, truth, 49), codes), []
+    score_all([scorer], [FAR, STILL, SPREADING], watched(calls, OPTIONS))
+    assert scorer.far_behind == {STILL}
+    assert [group for group, _ in calls[1]] == [[SPREADING], [FAR]]
+    assert scorer.ranking()[2] == STILL
+    (fold, *_) = scorer.labels.folds
+    (alone,) = scorer.cross_validate([STILL], slice(0, 1))
+    assert scorer.scores[STILL] == pytest.approx(fit_temperature(alone, codes[fold.held], None, CONFIG)[1], rel=1e-6)
+
+
+def test_a_scaling_that_is_far_behind_another_is_given_up_too(noisy):
+    features, truth = noisy
+    codes = np.where(np.arange(100) < 60, truth, -1)
+    misled = links_to(truth, truth[np.random.default_rng(0).permutation(100)], 49)
+    scorers, calls = [scorer_of(features, links, codes) for links in (misled, links_to(truth, truth, 49))], []
+    score_all(scorers, [FAR], watched(calls, OPTIONS))
+    assert [scorer.far_behind for scorer in scorers] == [{FAR}, set()]
+    assert [len(tasks) for tasks in calls] == [2, 1]
+
+
+def test_far_behind_is_more_than_chance_allows():
+    best, chance = np.zeros(100), np.random.default_rng(0).normal(size=100)
+    error = chance.std() / 10
+    assert not is_far_behind(best, best, CONFIG)
+    for behind, expected in ((CONFIG.far_behind - 0.1, False), (CONFIG.far_behind + 0.1, True)):
+        assert is_far_behind(chance - chance.mean() - behind * error, best, CONFIG) == expected
+    assert not is_far_behind(chance - chance.mean() + 5 * error, best, CONFIG)
 
 
 def test_more_hops_are_preferred_while_few_labels_are_held_out(noisy):
@@ -130,14 +169,14 @@ def test_a_score_is_that_of_base_learners_that_never_saw_the_held_out_labels(noi
     graph = GraphOptions(49, 0.0, 1.0, "knn", "directed")
     propagated = PropagatedFeatures(features, linked(links_to(truth, truth, 49)), graph, [FAR.hops])
     for scorer in (right_scorer, wrong_scorer):
-        score_all([scorer], [FAR, SPREADING])
+        score_all([scorer], [FAR, SPREADING], OPTIONS)
     for candidate in (FAR, SPREADING):
         assert right_scorer.scores[candidate] > -0.3
         assert wrong_scorer.scores[candidate] < -0.6
         one, other = (
             candidate.learner.cross_validate(
-                candidate, propagated, Labels(codes, None, [fold], False), centers=np.arange(100), config=CONFIG
-            )
+                [candidate], propagated, Labels(codes, None, [fold], False), config=CONFIG
+            )[0]
             for codes in (CODES, wrong)
         )
         assert_close(one, other, rtol=1e-6, atol=1e-6)
@@ -155,7 +194,7 @@ def test_a_label_of_weight_zero_counts_for_nothing(noisy):
     scores = []
     for codes in (CODES, flipped):
         scorer = scorer_of(features, links, codes, with_it, weights)
-        score_all([scorer], [STILL, FAR, SPREADING])
+        score_all([scorer], [STILL, FAR, SPREADING], OPTIONS)
         scores.append([scorer.scores[candidate] for candidate in (STILL, FAR, SPREADING)])
     assert scores[0] == pytest.approx(scores[1], rel=1e-5)
 
@@ -173,8 +212,8 @@ def test_the_first_candidates_are_every_hops_with_two_heads_and_label_spreading(
 def test_more_heads_are_tried_with_the_best_hops_only(noisy):
     features, truth = noisy
     hops = [(0.0, 0), (0.2, 1), (0.5, 2), (0.5, 5), (0.8, 5), (0.9, 10)]
-    scorer = scorer_of(features, links_to(truth, truth, 49), hops=hops)
-    score_all([scorer], first_candidates(hops, CONFIG.spreading_alphas, CONFIG))
+    scorer = scorer_of(features, links_to(truth, truth, 49))
+    score_all([scorer], first_candidates(hops, CONFIG.spreading_alphas, CONFIG), OPTIONS)
     ranking = scorer.ranking()
     place = {each: min(ranking.index(HeadParameters(*each, *head)) for head in CONFIG.first_heads) for each in hops}
     kept = sorted(hops, key=place.__getitem__)[: CONFIG.n_hops_refined]
@@ -269,13 +308,26 @@ def test_of_many_rows_a_sample_compares_the_scalings_and_all_are_then_scaled():
         options(
             find_neighbors=find_neighbors,
             find_training_neighbors=find_neighbors,
-            config=replace(QUICK, max_rows_compared=60),
+            config=replace(QUICK, max_rows_compared=60, max_rows_of_scalings=50),
         ),
     )
     assert scaling_of(found) == STANDARD
-    assert sizes == [60, 60, 120]
+    assert sizes == [50, 50, 60, 120]
     assert found.rows.neighborhood.n_rows == len(found.rows.features) == 120
     assert len(found.selected) == QUICK.n_base_learners
+
+
+def test_few_rows_are_searched_once_for_each_scaling_and_their_features_serve_training():
+    sizes = []
+
+    def find_neighbors(rows, metric):
+        sizes.append(len(rows))
+        return nearest_candidates(rows, 12, metric)
+
+    found = select(table(), masked_labels(), options(find_neighbors=find_neighbors))
+    assert sizes == [120, 120]
+    assert found.features.by_hops.keys() == set(QUICK.hops)
+    assert_close(found.features.by_hops[0.0, 0], found.rows.features)
 
 
 def test_with_given_distances_all_rows_compare_the_scalings():
@@ -319,26 +371,6 @@ def test_the_best_of_all_that_were_scored_are_selected():
 def test_a_given_alpha_is_the_only_one(labels):
     found = select(directions(), labels, options(scalings=[UNIT], alpha=0.3))
     assert {candidate.alpha for candidate in [*found.selected, *found.reselection_candidates]} == {0.3}
-
-
-@pytest.mark.parametrize("labels", [masked_labels(), first_labels(TRUTH, 3)], ids=["some held out", "none held out"])
-def test_the_hyper_parameters_of_an_earlier_fit_are_kept_and_nothing_is_scored(labels):
-    previous = [STILL, SPREADING]
-
-    def parallel_map(tasks):
-        assert len(tasks) == 1  # the scaling
-        return serial_map(tasks)
-
-    found = select(directions(), labels, options(scalings=[UNIT], previous=previous, parallel_map=parallel_map))
-    assert found.selected == previous
-    assert found.reselection_candidates == []
-
-
-def test_with_the_hyper_parameters_of_an_earlier_fit_a_new_scaling_is_still_selected():
-    found = select(table(), masked_labels(), options(previous=[STILL, SPREADING]))
-    assert scaling_of(found) == STANDARD
-    assert found.selected == [STILL, SPREADING]
-    assert found.reselection_candidates == []
 
 
 def test_weights_have_a_say_in_what_is_selected():

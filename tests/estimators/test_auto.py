@@ -1,6 +1,7 @@
 """ANGPNClassifier: what it promises to those who only call fit and predict."""
 
 import itertools
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import scipy.sparse
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_blobs, make_moons
 from sklearn.neighbors import KNeighborsTransformer
 
@@ -339,16 +341,55 @@ def test_permuting_rows_permutes_the_results(fitted, blobs):
 # Fitting again
 
 
-def test_a_warm_start_keeps_scaling_and_hyper_parameters_and_scores_nothing(blobs, monkeypatch):
-    X, y, truth, mask = blobs
-    model = quick(warm_start=True).fit(X, y, validation_mask=mask)
+def grown(y, truth, count):
+    """So many labels more."""
+    rows = np.flatnonzero(y == -1)[:count]
+    return np.where(np.isin(np.arange(len(y)), rows), truth, y)
+
+
+def test_a_warm_start_with_a_few_more_labels_keeps_hyper_parameters_and_searches_for_nothing(blobs, monkeypatch):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 8)
+    model = quick(warm_start=True).fit(X, y)
     before, selected = model.ensemble_, hyper_parameters(model)
     monkeypatch.setattr(selection, "Scorer", lambda *arguments: pytest.fail("hyper-parameters were scored"))
-    model.fit(X, np.where(np.arange(90) % 2 == 0, truth, y))
+    more = grown(y, truth, 6)
+    model.fit(X, more)
     assert model.ensemble_ is not before
     assert hyper_parameters(model) == selected
-    assert model.ensemble_.scaling.name == before.scaling.name
+    assert model.ensemble_.scaling is before.scaling
     assert model.score(X, truth) > 0.8
+    assert model.n_iter_ == model.best_iter_ == 1
+    assert_array_equal(model.validation_mask_, more != -1)
+    assert_array_equal(model.predict(X), model.transduction_)
+
+
+@pytest.mark.parametrize("change", ["rows", "parameters", "classes", "mask", "many labels", "loaded", "pickled"])
+def test_a_warm_start_searches_again_where_that_may_matter(blobs, tmp_path, change):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 8)
+    model = quick(warm_start=True).fit(X, y)
+    options, names = {}, np.array(["a", "b", "c", "d"])
+    if change == "rows":
+        X = X + 0.01
+    elif change == "parameters":
+        model.set_params(beta=0.5)
+    elif change == "classes":
+        y = names[y]
+        y = np.where(some_of_each(truth, 8) == -1, None, y)
+    elif change == "mask":
+        options["validation_mask"] = np.cumsum(y != -1) <= 6
+        options["validation_mask"] &= y != -1
+    elif change == "many labels":
+        y = grown(y, truth, 12)
+    elif change == "loaded":
+        model.save(tmp_path / "model")
+        model = ANGPNClassifier.load(tmp_path / "model")
+    elif change == "pickled":
+        model = pickle.loads(pickle.dumps(model))
+    cold = clone(model).set_params(warm_start=False).fit(X, y, **options)
+    assert_allclose(model.fit(X, y, **options).label_distributions_, cold.label_distributions_, atol=1e-6)
+    assert model.n_iter_ == cold.n_iter_ > 1
 
 
 def test_a_warm_start_on_sparse_rows_after_dense_ones(blobs):

@@ -116,7 +116,7 @@ def drop(name):
         ("ensemble", put("ensemble", "learners", 0, "kind", value="pickle"), "Invalid value 'pickle'"),
         ("ensemble", fill("ensemble.shift", np.nan), "'shift' has values from nan to nan"),
         ("ensemble", fill(".weight", np.inf), "'weight' has values from"),
-        ("ensemble", fill(".whitening", np.nan), "'whitening' has values from nan"),
+        ("ensemble", fill(".centers", np.nan), "'centers' has values from nan"),
         ("ensemble", drop("ensemble.shift"), "'shift' is missing"),
         ("ensemble", put("seed", value="1"), "Expected `int`, got `str` - at `$.seed`"),
         ("ensemble", put("seed", value=-1), "Expected `int` >= 0 - at `$.seed`"),

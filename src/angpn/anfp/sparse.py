@@ -138,5 +138,6 @@ def adjacency_matrix(
         return both / 2, halo_exchange
     degree = np.asarray(both.sum(axis=1)).ravel()
     scale = 1 / np.sqrt(np.where(degree > 0, degree, 1))
-    left, right = (scipy.sparse.diags_array(part) for part in (scale, halo_exchange(torch.from_numpy(scale)).numpy()))
-    return scipy.sparse.csr_array(left @ both @ right), halo_exchange
+    right = halo_exchange(torch.from_numpy(scale)).numpy()
+    values = np.repeat(scale, np.diff(both.indptr)) * both.data * right[both.indices]
+    return scipy.sparse.csr_array((values, both.indices, both.indptr), shape=both.shape), halo_exchange

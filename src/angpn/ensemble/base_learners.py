@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from angpn.ensemble.config import EnsembleConfig, Hops
-from angpn.ensemble.folds import Labels, TrainingSet
+from angpn.ensemble.folds import Labels
 from angpn.ensemble.heads import HeadState, PropagatedHead
 from angpn.ensemble.label_spreading import LabelSpreading, SpreadingState
-from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
 from angpn.neighbors.distributed import ParallelMap
 from angpn.neighbors.partition import Partition
 from angpn.utils.schema import Saved
@@ -57,7 +57,7 @@ class BaseLearner(Protocol):
     def fit(
         cls,
         candidates: Sequence[Any],
-        problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+        problems: Sequence[Problem],
         *,
         centers: Array,
         n_classes: int,
@@ -69,14 +69,13 @@ class BaseLearner(Protocol):
     @classmethod
     def cross_validate(
         cls,
-        candidate: Any,
+        candidates: Sequence[Any],
         features: PropagatedFeatures,
         labels: Labels,
         *,
-        centers: Array,
         config: EnsembleConfig,
-    ) -> Tensor:  # (h, c)
-        """Return the log-probabilities of the held-out rows of all folds, by this process alone."""
+    ) -> list[Tensor]:  # (h, c) each
+        """Return the log-probabilities of the held-out rows of all folds for each candidate, by this process alone."""
 
     def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
         """Return the log-probabilities of the rows of this process."""
@@ -108,7 +107,7 @@ KINDS: dict[str, type[BaseLearner]] = {"head": PropagatedHead, "label_spreading"
 
 def fit_base_learners(
     candidates: Sequence[HyperParameters],
-    problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+    problems: Sequence[Problem],
     *,
     centers: Array,  # rows of the data that kernels are centred on
     n_classes: int,

@@ -10,6 +10,8 @@ from torch import Tensor
 from angpn.ensemble.config import EnsembleConfig
 from angpn.utils.typing import Array
 
+_MAX_STEPS = 100  # of Newton's method; it takes about six, and halving the range to the last bit some sixty
+
 
 class Calibration(NamedTuple):
     """How log-probabilities become calibrated probabilities."""
@@ -42,6 +44,10 @@ class Calibration(NamedTuple):
         """Return the calibrated probabilities."""
         return torch.softmax((log_proba + self.shift) / self.temperature, dim=1)
 
+    def inverse(self, probabilities: Tensor) -> Tensor:  # (n, c)
+        """Return log-probabilities that would become these, up to a constant in each row."""
+        return probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log() * self.temperature - self.shift
+
 
 def soften(probabilities: Tensor, config: EnsembleConfig) -> Tensor:  # (n, c)
     """Return what :meth:`Calibration.softened` would have made of the same log-probabilities."""
@@ -67,20 +73,43 @@ def fit_temperature(
     weights = np.full(len(truth), 1 / len(truth)) if weights is None else weights / weights.sum()
     target = float(weights @ ((1 - smoothing) * scores[rows, truth] + smoothing * scores.mean(axis=1)))
 
-    def loss_and_slope(inverse: float) -> tuple[float, float]:
+    def derivatives(inverse: float) -> tuple[float, float, float]:
         exponentials = np.exp(inverse * scores)
         sums = exponentials.sum(axis=1)
         expected = np.einsum("ij,ij->i", exponentials, scores) / sums
-        return float(weights @ np.log(sums)) - inverse * target, float(weights @ expected) - target
+        squares = np.einsum("ij,ij,ij->i", exponentials, scores, scores) / sums
+        loss = float(weights @ np.log(sums)) - inverse * target
+        return loss, float(weights @ expected) - target, float(weights @ (squares - expected**2))
 
-    low, high = np.exp(-config.max_log_temperature), np.exp(config.max_log_temperature)
-    if loss_and_slope(low)[1] >= 0:
-        best = low
-    elif loss_and_slope(high)[1] <= 0:
-        best = high
-    else:
-        best = scipy.optimize.brentq(lambda inverse: loss_and_slope(inverse)[1], low, high, xtol=1e-12, rtol=1e-12)
-    return float(1 / best), -loss_and_slope(best)[0]
+    # Newton's method, between the points that are known to have the zero of the slope between them.
+    bounds = low, high = np.exp(-config.max_log_temperature), np.exp(config.max_log_temperature)
+    inverse = 1.0
+    for _ in range(_MAX_STEPS):
+        loss, slope, curvature = derivatives(inverse)
+        low, high = (inverse, high) if slope < 0 else (low, inverse)
+        step = slope / curvature if curvature > 0 else np.copysign(np.inf, slope)
+        following = float(np.clip(inverse - step, *bounds))
+        if not low <= following <= high:
+            following = float(np.sqrt(low * high))
+        if abs(following - inverse) <= 1e-12 * inverse:
+            break
+        inverse = following
+    return float(1 / inverse), -loss
+
+
+def log_likelihoods(
+    log_proba: Tensor,  # (h, c)
+    truth: Array,  # (h,)
+    weights: Array | None,  # (h,)
+    config: EnsembleConfig,
+) -> Array:  # (h,)
+    """Return how likely each held-out label is, at the temperature under which they all are most likely.
+
+    With weights each counts so much that the mean is that over the weights.
+    """
+    temperature, _ = fit_temperature(log_proba, truth, weights, config)
+    found = torch.log_softmax(log_proba.double() / temperature, dim=1).numpy()[np.arange(len(truth)), truth]
+    return found if weights is None else found * weights / weights.mean()
 
 
 def _fit_shift(log_proba: Tensor, truth: Array, weights: Array | None, penalty: float) -> Tensor:  # (c,)

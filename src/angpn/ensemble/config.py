@@ -28,12 +28,13 @@ class EnsembleConfig:
     more_heads: tuple[HeadOptions, ...] = ((None, 1.0), (None, 100.0), (3.0, 100.0))  # tried with the best hops
     n_hops_refined: int = 4  # how many those are
     spreading_alphas: tuple[float, ...] = (0.9, 0.97)  # label spreading, Eq. (3)
-    n_centers: int = 500  # of a Gaussian kernel
+    n_centers: int = 256  # of a Gaussian kernel
     n_base_learners: int = 5
 
     # Scalings are compared on a few hops, and of many rows on a sample.
     hops_of_scalings: tuple[Hops, ...] = ((0.0, 0), (0.5, 2), (0.8, 5))
     max_rows_compared: int = 10_000
+    max_rows_of_scalings: int = 2000
     max_width: Annotated[int, Meta(ge=1, le=MAX_DENSE_WIDTH)] = 512  # features are reduced to so many main directions,
     min_width: Annotated[int, Meta(ge=1, le=MAX_DENSE_WIDTH)] = 128  # of very many rows to fewer, down to this,
     max_feature_values: int = 2**26  # so that a copy of them takes no more than a quarter of a gigabyte
@@ -50,6 +51,7 @@ class EnsembleConfig:
     # Cross-validation.
     min_held_out: int = 400  # one fold suffices where it holds out so many labels
     max_selection_labels: int = 2000  # more say nothing new about hyper-parameters
+    far_behind: float = 2.5  # standard errors behind the best, after which a candidate is fitted on no further fold
     hops_bonus: float = 0.5  # log-likelihood that doubling the hops is worth: the safer guess while labels are few
     spreading_doublings: float = 4.4  # label spreading counts as 20 hops
 

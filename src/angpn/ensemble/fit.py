@@ -11,7 +11,8 @@ from angpn.ensemble.calibration import soften
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.folds import Fold, Labels
-from angpn.ensemble.model_selection import Selection, select
+from angpn.ensemble.model_selection import ScaledRows, Selection, select
+from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.ensemble.self_training import CalibratedRound, FoldModel, SelfTraining
 from angpn.ensemble.user_options import EnsembleOptions
 from angpn.neighbors.neighborhood import Neighborhood
@@ -23,32 +24,49 @@ class Round(NamedTuple):
     """The ensemble after a round of self-training, and how well it does."""
 
     ensemble: Ensemble
-    neighborhood: Neighborhood  # of the rows it was trained on
+    rows: ScaledRows  # that it was trained on
     probabilities: Tensor  # (n, c) of the rows that the lists are of
     held_out: list[tuple[Array, Tensor]]  # rows that were held out, and their probabilities then
     accuracy: float  # on held-out labels, NaN where there are none
     log_likelihood: float  # of them all
     n_held_out: int
     loss: float  # of the labels it was trained on
+    features: PropagatedFeatures | None = None  # of the ensemble, where they are kept
+
+    @property
+    def neighborhood(self) -> Neighborhood:
+        """The neighbours of the rows it was trained on."""
+        return self.rows.neighborhood
 
 
 def fit(X: Any, labels: Labels, options: EnsembleOptions) -> Generator[Round]:
-    """Scale, find neighbours and select hyper-parameters; then self-train and calibrate, a round for each turn.
+    """Scale, find neighbours and select hyper-parameters; then train, a round for each turn."""
+    yield from train(select(X, labels, options), labels, options)
+
+
+def train(selection: Selection, labels: Labels, options: EnsembleOptions) -> Generator[Round]:
+    """Self-train and calibrate, a round for each turn.
 
     With a validation mask the one model that never sees those labels is the ensemble. Else the ensemble is trained on
     all labels, beside fold models that each leave a fold out and so show how confident it may be.
     """
-    selection = select(X, labels, options)
     labelled = np.flatnonzero(labels.codes != UNLABELLED)
     fold_models = [FoldModel(fold) for fold in labels.folds[: options.config.max_fold_models + labels.masked]]
     final = fold_models[0] if labels.masked else FoldModel(Fold(labelled, labelled[:0]))
+    final.keeps_features = options.keep_features
     training = SelfTraining(selection, labels, fold_models if labels.masked else [*fold_models, final], options)
     validated = fold_models[:1] if labels.masked else fold_models
+    partition = selection.rows.neighborhood.partition
     for number in itertools.count():
         if number == 1:
             training.reselect()
         calibrated = training.run_round()
-        yield _round(calibrated, final, validated, selection, labels, options)
+        held_out = [
+            (model.fold.held, partition.gather_rows(model.probabilities, model.fold.held))
+            for model in validated
+            if model.probabilities is not None
+        ]
+        yield make_round(calibrated, selection.rows, final, held_out, labels, options)
 
 
 def best_round(rounds: Sequence[Round], config: EnsembleConfig) -> int:
@@ -63,34 +81,31 @@ def best_round(rounds: Sequence[Round], config: EnsembleConfig) -> int:
     return int(np.argmax([round.log_likelihood + bonus * number for number, round in enumerate(rounds)]))
 
 
-def _round(
+def make_round(
     calibrated: CalibratedRound,
+    rows: ScaledRows,
     final: FoldModel,
-    validated: Sequence[FoldModel],
-    selection: Selection,
+    held_out: list[tuple[Array, Tensor]],
     labels: Labels,
     options: EnsembleOptions,
 ) -> Round:
-    codes, neighborhood = labels.codes, selection.rows.neighborhood
-    partition, config, training = neighborhood.partition, options.config, final.fold.training
+    """Return the ensemble that a trained and calibrated model is, and how well it does."""
+    codes, config, training = labels.codes, options.config, final.fold.training
     calibration = calibrated.calibration.softened(config)
-    ensemble = Ensemble(selection.rows.scaling, options.graph, final.learners, calibration, final.graph_probabilities)
+    ensemble = Ensemble(rows.scaling, options.graph, final.learners, calibration, final.graph_probabilities)
     assert final.probabilities is not None
     probabilities = soften(final.probabilities, config)
-    held_out = [
-        (model.fold.held, partition.gather_rows(model.probabilities, model.fold.held))
-        for model in validated
-        if model.probabilities is not None
-    ]
-    right = [found.argmax(dim=1).numpy() == codes[rows] for rows, found in held_out]
+    right = [found.argmax(dim=1).numpy() == codes[held] for held, found in held_out]
+    partition = rows.neighborhood.partition
     of_truth = partition.gather_rows(probabilities, training)[np.arange(len(training)), codes[training]]
     return Round(
         ensemble,
-        neighborhood,
+        rows,
         probabilities,
         held_out,
         float(np.concatenate(right).mean()) if right else float("nan"),
         calibrated.log_likelihood,
         calibrated.n_held_out,
         -float(of_truth.clamp(min=1e-12).log().mean()),
+        final.features,
     )

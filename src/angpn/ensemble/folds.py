@@ -105,10 +105,10 @@ def limit_labels(labels: Labels, seed: int, config: EnsembleConfig) -> Labels:
     return labels._replace(folds=[Fold(some(fold.training), some(fold.held)) for fold in labels.folds])
 
 
-def subsample(n_rows: int, labels: Labels, seed: int, config: EnsembleConfig) -> tuple[Array, Labels]:
-    """Return fewer rows, with all that the folds name, and the labels of these."""
+def subsample(n_rows: int, labels: Labels, seed: int, most: int) -> tuple[Array, Labels]:
+    """Return so many rows, or more if the folds name more, and the labels of these."""
     named = np.unique(np.concatenate([rows for fold in labels.folds for rows in fold]))
     others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n_rows), named))
-    kept = np.sort(np.concatenate([named, others[: max(0, config.max_rows_compared - len(named))]]))
+    kept = np.sort(np.concatenate([named, others[: max(0, most - len(named))]]))
     folds = [Fold(*(np.searchsorted(kept, rows) for rows in fold)) for fold in labels.folds]
     return kept, Labels(labels.codes[kept], rows_of(labels.weights, kept), folds, labels.masked)

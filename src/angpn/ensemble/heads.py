@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +13,8 @@ from torch import Tensor
 from angpn.ensemble.config import EnsembleConfig, HopCount, Hops
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import fit_logistic
-from angpn.ensemble.nystroem import Nystroem
-from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.nystroem import GaussianKernel
+from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
 from angpn.neighbors.distributed import ParallelMap
 from angpn.neighbors.partition import Partition
 from angpn.utils.array_checks import check_arrays, singles
@@ -68,19 +68,19 @@ class HeadState(Saved, tag_field="kind", tag="head", omit_defaults=True, frozen=
 
 @dataclass(frozen=True)
 class PropagatedHead:
-    """Logistic regression on features propagated over some hops, or on Nystroem features of them."""
+    """Logistic regression on features propagated over some hops, or on a Gaussian kernel of them."""
 
     parameters: HeadParameters
     scale: float  # brings the propagated features to length 1 on average
-    kernel: Nystroem | None
-    weight: Tensor  # (p or r, c)
+    kernel: GaussianKernel | None
+    weight: Tensor  # (p, c), or (m, c) on the centres of the kernel
     bias: Tensor  # (c,) far below zero for a class without labels
 
     @classmethod
     def fit(
         cls,
         candidates: Sequence[HeadParameters],
-        problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+        problems: Sequence[Problem],
         *,
         centers: Array,
         n_classes: int,
@@ -88,16 +88,16 @@ class PropagatedHead:
         parallel_map: ParallelMap,
     ) -> list[list[Self]]:
         """Fit a head with each of these hyper-parameters to each problem."""
-        _fit_kernels(candidates, [features for features, _ in problems], centers, parallel_map)
+        _fit_kernels(candidates, [problem.features for problem in problems], centers, parallel_map)
         tasks, untrained = [], []
-        for features, training in problems:
+        for features, training, starts in problems:
             inputs = {hops: features.scaled(hops, training.rows) for hops in {c.hops: None for c in candidates}}
             for candidate in candidates:
-                kernel = None if candidate.width is None else features.kernels[candidate.hops, candidate.width]
-                untrained.append(partial(cls, candidate, features.scales[candidate.hops], kernel))
-                tasks.append(
-                    partial(_fit_linear, inputs[candidate.hops], kernel, training, candidate.C, n_classes, config)
-                )
+                hops, kernel = candidate.hops, features.kernels.get((candidate.hops, candidate.width))
+                values = None if kernel is None else features.kernel_of(hops, kernel, training.rows)
+                untrained.append(partial(cls, candidate, features.scales[hops], kernel))
+                data = inputs[hops], kernel, values, training
+                tasks.append(partial(_fit_weights, *data, candidate.C, n_classes, config, starts.get(candidate)))
         # Expensive fits first, to balance processes.
         order = sorted(range(len(tasks)), key=lambda place: not candidates[place % len(candidates)].is_expensive)
         found = dict(zip(order, parallel_map([tasks[place] for place in order]), strict=True))
@@ -107,34 +107,47 @@ class PropagatedHead:
     @classmethod
     def cross_validate(
         cls,
-        candidate: HeadParameters,
+        candidates: Sequence[HeadParameters],
         features: PropagatedFeatures,
         labels: Labels,
         *,
-        centers: Array,
         config: EnsembleConfig,
-    ) -> Tensor:  # (h, c)
-        """Return the log-probabilities of the held-out rows of all folds, each predicted by the head of its fold."""
+    ) -> list[Tensor]:  # (h, c) each
+        """Return the log-probabilities of the held-out rows of all folds, each predicted by the head of its fold.
+
+        A kernel is centred on the labelled rows themselves, or on some of them, and all folds share its features.
+        """
         rows = np.unique(np.concatenate([rows for fold in labels.folds for rows in fold]))
-        inputs = features.scaled(candidate.hops, rows)
-        if candidate.width is not None:
-            inputs = Nystroem.fit(features.scaled(candidate.hops, centers), candidate.width)(inputs)
+        folds = [(np.searchsorted(rows, fold.held), given_labels(labels, fold.training)) for fold in labels.folds]
         found = []
-        for fold in labels.folds:
-            training = given_labels(labels, fold.training)
-            linear = _fit_linear(
-                inputs[np.searchsorted(rows, fold.training)], None, training, candidate.C, labels.n_classes, config
-            )
-            found.append(_log_softmax(inputs[np.searchsorted(rows, fold.held)], *linear))
-        return torch.cat(found)
+        for candidate in candidates:
+            inputs = features.scaled(candidate.hops, rows)
+            if candidate.width is not None:
+                step = math.ceil(len(rows) / config.n_centers)
+                kernel = GaussianKernel.fit(inputs[::step], candidate.width)
+                inputs = kernel.root if step == 1 else kernel.features(inputs)
+            of_folds = []
+            for held, training in folds:
+                trained = inputs[np.searchsorted(rows, training.rows)]
+                linear = _fit_logistic(trained, training, candidate.C, labels.n_classes, config)
+                of_folds.append(_log_softmax(inputs[held], *linear))
+            found.append(torch.cat(of_folds))
+        return found
 
     def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
         """Return the log-probabilities of the rows of this process."""
-        return self._log_proba(features.by_hops[self.parameters.hops])
+        hops = self.parameters.hops
+        if self.kernel is not None and self.kernel in features.kernel_values:
+            return _log_softmax(features.kernel_values[self.kernel], self.weight, self.bias)
+        return self._log_proba(features.by_hops[hops])
 
     def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
         """Return the log-probabilities of some rows of the data."""
-        return self._log_proba(features.partition.gather_rows(features.by_hops[self.parameters.hops], rows))
+        hops = self.parameters.hops
+        values = None if self.kernel is None else features.kernel_of(hops, self.kernel, rows)
+        if values is not None:
+            return _log_softmax(values, self.weight, self.bias)
+        return self._log_proba(features.partition.gather_rows(features.by_hops[hops], rows))
 
     def log_proba_new(self, new: Any) -> Tensor:  # (r, c)
         """Return the log-probabilities of :class:`~angpn.ensemble.inductive.NewRows`."""
@@ -142,16 +155,8 @@ class PropagatedHead:
 
     def _log_proba(self, propagated: Tensor) -> Tensor:
         parts = (self.scale * part for part in propagated.split(_ROWS_AT_ONCE))
-        if self.kernel is None:
-            return torch.cat([_log_softmax(part, self.weight, self.bias) for part in parts])
-        # Fifty times less work than to whiten the rows: the weights on the centres themselves.
-        weight = self._weight_on_centers
-        return torch.cat([_log_softmax(self.kernel.kernel(part), weight, self.bias) for part in parts])
-
-    @cached_property
-    def _weight_on_centers(self) -> Tensor:  # (m, c)
-        assert self.kernel is not None
-        return (self.kernel.whitening.double() @ self.weight.double()).float()
+        inputs = parts if self.kernel is None else map(self.kernel, parts)
+        return torch.cat([_log_softmax(part, self.weight, self.bias) for part in inputs])
 
     def in_data_order(self, partition: Partition) -> Self:
         """Return the same head: it holds nothing by row."""
@@ -161,7 +166,7 @@ class PropagatedHead:
         """Return what a file keeps of it: plain values, and arrays."""
         arrays = {"weight": self.weight.numpy(), "bias": self.bias.numpy()}
         if self.kernel is not None:
-            arrays |= {"centers": self.kernel.centers.numpy(), "whitening": self.kernel.whitening.numpy()}
+            arrays["centers"] = self.kernel.centers.numpy()
         rate = None if self.kernel is None else self.kernel.rate
         return HeadState(parameters=astuple(self.parameters), scale=self.scale, rate=rate), arrays
 
@@ -173,12 +178,16 @@ class PropagatedHead:
             raise ValueError("a head must have a kernel exactly where it has the width of one")
         specs = {"weight": singles(width, n_classes), "bias": singles(n_classes)}
         if state.rate is not None:
-            specs = {"centers": singles("m", width), "whitening": singles("m", "r")}
-            specs |= {"weight": singles("r", n_classes), "bias": singles(n_classes)}
+            specs |= {"centers": singles("m", width), "weight": singles("m", n_classes)}
+        if state.rate is not None and "whitening" in arrays:  # a file of before, with weights on whitened features
+            specs |= {"whitening": singles("m", "r"), "weight": singles("r", n_classes)}
         check_arrays(arrays, specs)
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        kernel = None if state.rate is None else Nystroem(tensors["centers"], state.rate, tensors["whitening"])
-        return cls(parameters, state.scale, kernel, tensors["weight"], tensors["bias"])
+        kernel = None if state.rate is None else GaussianKernel(tensors["centers"], state.rate)
+        weight = tensors["weight"]
+        if "whitening" in tensors:
+            weight = (tensors["whitening"].double() @ weight.double()).float()
+        return cls(parameters, state.scale, kernel, weight, tensors["bias"])
 
 
 def _fit_kernels(
@@ -193,17 +202,36 @@ def _fit_kernels(
     for features in {id(features): features for features in several}.values():
         for hops, width in sorted(wanted - features.kernels.keys()):
             missing.append((features, (hops, width)))
-            tasks.append(partial(Nystroem.fit, features.scaled(hops, centers), width))
+            tasks.append(partial(GaussianKernel.fit, features.scaled(hops, centers), width))
     for (features, key), kernel in zip(missing, parallel_map(tasks), strict=True):
         features.kernels[key] = kernel
 
 
-def _fit_linear(
-    inputs: Tensor, kernel: Nystroem | None, training: TrainingSet, C: float, n_classes: int, config: EnsembleConfig
-) -> tuple[Tensor, Tensor]:  # (p or r, c), (c,)
-    inputs = inputs if kernel is None else kernel(inputs)
+def _fit_weights(
+    inputs: Tensor,  # (n, p)
+    kernel: GaussianKernel | None,
+    values: Tensor | None,  # (n, m) the kernel of the inputs, where it is known
+    training: TrainingSet,
+    C: float,
+    n_classes: int,
+    config: EnsembleConfig,
+    start: PropagatedHead | None,
+) -> tuple[Tensor, Tensor]:  # (p or m, c), (c,)
+    """Fit the weights of a head, those of a kernel on its centres, from those of an earlier head."""
+    if kernel is None:
+        begin = None if start is None else (start.weight, start.bias)
+        return _fit_logistic(inputs, training, C, n_classes, config, start=begin)
+    values, whitening = kernel(inputs) if values is None else values, kernel.whitening
+    begin = None if start is None else (kernel.root.T @ start.weight, start.bias)
+    weight, bias = _fit_logistic(values, training, C, n_classes, config, whitening=whitening, start=begin)
+    return (whitening.double() @ weight.double()).float(), bias
+
+
+def _fit_logistic(
+    inputs: Tensor, training: TrainingSet, C: float, n_classes: int, config: EnsembleConfig, **options: Any
+) -> tuple[Tensor, Tensor]:
     codes, weights, tol = training.codes, training.weights, config.head_tol
-    return fit_logistic(inputs, codes, weights, C, n_classes, tol=tol, max_iter=config.head_max_iter)
+    return fit_logistic(inputs, codes, weights, C, n_classes, tol=tol, max_iter=config.head_max_iter, **options)
 
 
 def _log_softmax(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # (n, c)

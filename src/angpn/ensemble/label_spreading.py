@@ -16,12 +16,13 @@ from torch import Tensor
 from angpn.ensemble.config import EnsembleConfig, Hops
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import RULED_OUT
-from angpn.ensemble.propagated_features import Adjacency, PropagatedFeatures
+from angpn.ensemble.propagated_features import Adjacency, Problem, PropagatedFeatures
 from angpn.neighbors.partition import Partition
 from angpn.utils.array_checks import check_arrays, singles
 from angpn.utils.schema import OpenShare, Saved
 from angpn.utils.typing import Array
 
+_DENSE_ROWS = 300
 _INFLUENCE_HOPS = 5  # there is no last hop; from here on influence comes from everywhere
 
 
@@ -72,7 +73,7 @@ class LabelSpreading:
     def fit(
         cls,
         candidates: Sequence[SpreadingParameters],
-        problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+        problems: Sequence[Problem],
         *,
         n_classes: int,
         config: EnsembleConfig,
@@ -80,33 +81,34 @@ class LabelSpreading:
     ) -> list[list[Self]]:
         """Fit label spreading with each alpha to each problem."""
         alphas = [candidate.alpha for candidate in candidates]
-        return [
-            [
-                cls(candidate, scores)
-                for candidate, scores in zip(
-                    candidates, spread_labels(features.normalized, training, alphas, n_classes, config), strict=True
-                )
-            ]
-            for features, training in problems
-        ]
+        found = []
+        for features, training, _starts in problems:
+            (several,) = spread_labels(features.normalized, [training], alphas, n_classes, config)
+            found.append([cls(candidate, scores) for candidate, scores in zip(candidates, several, strict=True)])
+        return found
 
     @classmethod
     def cross_validate(
         cls,
-        candidate: SpreadingParameters,
+        candidates: Sequence[SpreadingParameters],
         features: PropagatedFeatures,
         labels: Labels,
         *,
         config: EnsembleConfig,
-        **_: Any,
-    ) -> Tensor:  # (h, c)
+    ) -> list[Tensor]:  # (h, c) each
         """Return the log-probabilities of the held-out rows of all folds, each without the labels of its own."""
-        found = []
-        for fold in labels.folds:
-            training = given_labels(labels, fold.training)
-            (learner,) = cls.fit([candidate], [(features, training)], n_classes=labels.n_classes, config=config)[0]
-            found.append(learner.log_proba(features)[fold.held])
-        return torch.cat(found)
+        sets = [given_labels(labels, fold.training) for fold in labels.folds]
+        alphas = [candidate.alpha for candidate in candidates]
+        of_folds = spread_labels(features.normalized, sets, alphas, labels.n_classes, config)
+        return [
+            torch.cat(
+                [
+                    torch.log_softmax(scores[place][fold.held], dim=1)
+                    for fold, scores in zip(labels.folds, of_folds, strict=True)
+                ]
+            )
+            for place in range(len(candidates))
+        ]
 
     def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
         """Return the log-probabilities of the rows of this process."""
@@ -139,30 +141,44 @@ class LabelSpreading:
 
 def spread_labels(
     adjacency: Adjacency,  # normalized
-    training: TrainingSet,
+    sets: Sequence[TrainingSet],
     alphas: Sequence[float],
     n_classes: int,
     config: EnsembleConfig,
-) -> list[Tensor]:  # (n, c) each
-    """Return Eq. (3) from these labels for each alpha, as scores whose margin is that of an average head.
+) -> list[list[Tensor]]:  # for each set and alpha (n, c)
+    """Return Eq. (3) from each set of labels for each alpha, as scores whose margin is that of an average head.
 
     Each class sends out as much as any other: else far from all labels every row would be of the class with the most.
+    All sets share the products with A.
     """
     partition = adjacency.partition
-    numbers, places = partition.local_index(training.rows)
-    weights = 1.0 if training.weights is None else torch.from_numpy(training.weights[places]).float()
-    sources = torch.zeros(adjacency.n_rows, n_classes)
-    sources[numbers, training.codes[places]] = weights
+    sources = torch.zeros(adjacency.n_rows, len(sets), n_classes)
+    for number, training in enumerate(sets):
+        numbers, places = partition.local_index(training.rows)
+        weights = 1.0 if training.weights is None else torch.from_numpy(training.weights[places]).float()
+        sources[numbers, number, training.codes[places]] = weights
     totals = partition.all_reduce_sum(sources.sum(dim=0))
     sources /= torch.where(totals > 0, totals, 1)
-    known = np.unique(training.codes)
-    found = []
-    for scores in closed_form_series(sources, adjacency, alphas, config):
-        margin = partition.mean(scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1))
-        scaled = torch.full_like(scores, RULED_OUT)
-        scaled[:, known] = config.spreading_margin * scores[:, known] / margin.clamp(min=1e-12)
-        found.append(scaled)
+    found: list[list[Tensor]] = [[] for _ in sets]
+    for several in closed_form(sources.flatten(1), adjacency, alphas, config):
+        for number, training in enumerate(sets):
+            known, scores = np.unique(training.codes), several.view(sources.shape)[:, number]
+            margin = partition.mean(scores[:, known].max(dim=1).values - scores[:, known].mean(dim=1))
+            scaled = torch.full_like(scores, RULED_OUT)
+            scaled[:, known] = config.spreading_margin * scores[:, known] / margin.clamp(min=1e-12)
+            found[number].append(scaled)
     return found
+
+
+def closed_form(
+    sources: Tensor, adjacency: Adjacency, alphas: Sequence[float], config: EnsembleConfig
+) -> list[Tensor]:  # (n, c) each
+    """Return Eq. (3) for each alpha: of few rows as a dense system, which takes less time, else as a series."""
+    if adjacency.n_rows > _DENSE_ROWS or adjacency.partition.n_processes > 1:
+        return closed_form_series(sources, adjacency, alphas, config)
+    matrix, identity = adjacency.dense(), torch.eye(adjacency.n_rows, dtype=torch.float64)
+    systems = ((identity - alpha * matrix, (1 - alpha) * sources.double()) for alpha in alphas)
+    return [torch.linalg.solve(*system).float() for system in systems]
 
 
 def closed_form_series(

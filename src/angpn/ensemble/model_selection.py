@@ -5,10 +5,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from angpn.ensemble.base_learners import HyperParameters
-from angpn.ensemble.calibration import fit_temperature
+from angpn.ensemble.calibration import log_likelihoods
 from angpn.ensemble.config import EnsembleConfig, Hops
 from angpn.ensemble.folds import Labels, limit_labels, rows_of, subsample
 from angpn.ensemble.heads import HeadParameters
@@ -16,7 +17,6 @@ from angpn.ensemble.label_spreading import SpreadingParameters
 from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.ensemble.scaling import Scaling, ScalingName, is_table
 from angpn.ensemble.user_options import EnsembleOptions
-from angpn.neighbors.distributed import ParallelMap, serial_map
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.labels import UNLABELLED
@@ -37,6 +37,7 @@ class Selection(NamedTuple):
     rows: ScaledRows
     selected: list[HyperParameters]
     reselection_candidates: list[HyperParameters]  # to compare again once there are pseudo-labels, best first
+    features: PropagatedFeatures | None = None  # of these rows on the graph of the distances, where they are at hand
 
 
 def select(X: Any, labels: Labels, options: EnsembleOptions) -> Selection:
@@ -46,87 +47,137 @@ def select(X: Any, labels: Labels, options: EnsembleOptions) -> Selection:
     if labels.are_few(config):
         of_table = is_table(X, config)
         scaling = _default_scaling(options.scalings, of_table)
-        selected = options.previous or few_label_candidates(options.alpha, of_table, config)
-        return Selection(_for_training(X, scaling, options), list(selected), [])
-    if options.previous and len(options.scalings) == 1:
-        return Selection(_for_training(X, options.scalings[0], options), list(options.previous), [])
+        selected = few_label_candidates(options.alpha, of_table, config)
+        return Selection(scale_for_training(X, scaling, options), selected, [])
     many = X.shape[0] > config.max_rows_compared
     compared, sampled = X, labels
     if many and not options.distances_given:
-        kept, sampled = subsample(X.shape[0], labels, options.seed, config)
-        compared = X[kept]
-    rows = _select_scaling(compared, sampled, options)
-    ranking = list(options.previous) or _rank_hyper_parameters(rows, sampled, options)
+        compared, sampled = _sample(X, labels, config.max_rows_compared, options)
+    scaling, scorer = _select_scaling(compared, sampled, options)
+    scorer = scorer or Scorer(_scaled(compared, scaling, options), sampled, options)
+    _score_hyper_parameters(scorer, options)
+    ranking = scorer.ranking()
+    selected, candidates = ranking[: config.n_base_learners], ranking[: config.n_reselection_candidates]
     if many:
-        rows = _for_training(X, (rows.scaling.name, rows.scaling.metric), options)
-    n_candidates = 0 if options.previous else config.n_reselection_candidates
-    return Selection(rows, ranking[: config.n_base_learners], ranking[:n_candidates])
+        return Selection(scale_for_training(X, scaling, options), selected, candidates)
+    return Selection(scorer.rows, selected, candidates, scorer.features)
 
 
-def _select_scaling(X: Any, labels: Labels, options: EnsembleOptions) -> ScaledRows:
-    several = [_scaled(X, scaling, options) for scaling in options.scalings]
-    if len(several) == 1:
-        return several[0]
-    config, hops = options.config, _hops(options)
-    hops = [each for each in hops if each in config.hops_of_scalings] or hops
-    scorers = [Scorer(rows, hops, labels, options) for rows in several]
-    score_all(scorers, first_candidates(hops, _spreading_alphas(options), config), options.parallel_map)
-    return several[int(np.argmax([scorer.scores[scorer.ranking()[0]] for scorer in scorers]))]
+def _select_scaling(
+    X: Any, labels: Labels, options: EnsembleOptions
+) -> tuple[tuple[ScalingName, Metric], "Scorer | None"]:
+    """Return the scaling under which the best of a few hyper-parameters is best, and a scorer that has all rows.
 
-
-def _rank_hyper_parameters(rows: ScaledRows, labels: Labels, options: EnsembleOptions) -> list[HyperParameters]:
-    """Return all hyper-parameters that were tried, best first."""
+    Of many rows a sample suffices, and there is no such scorer.
+    """
+    if len(options.scalings) == 1:
+        return options.scalings[0], None
+    config, compared = options.config, X
+    if not options.distances_given:
+        compared, labels = _sample(X, labels, config.max_rows_of_scalings, options)
     hops = _hops(options)
-    scorer = Scorer(rows, hops, labels, options)
+    hops = [each for each in hops if each in config.hops_of_scalings] or hops
+    scorers = [Scorer(_scaled(compared, scaling, options), labels, options) for scaling in options.scalings]
+    score_all(scorers, first_candidates(hops, _spreading_alphas(options), config), options)
+    best = int(np.argmax([scorer.scores[scorer.ranking()[0]] for scorer in scorers]))
+    return options.scalings[best], scorers[best] if compared is X else None
+
+
+def _score_hyper_parameters(scorer: "Scorer", options: EnsembleOptions) -> None:
     with options.progress_bar("hyper-parameters", 2) as advance:
-        candidates = first_candidates(hops, _spreading_alphas(options), options.config)
-        score_all([scorer], candidates, options.parallel_map)
+        score_all([scorer], first_candidates(_hops(options), _spreading_alphas(options), options.config), options)
         advance(1)
-        score_all([scorer], refined_candidates(scorer.ranking(), options.config), options.parallel_map)
+        score_all([scorer], refined_candidates(scorer.ranking(), options.config), options)
         advance(1)
-    return scorer.ranking()
 
 
 class Scorer:
     """Scores hyper-parameters by cross-validation on the rows of one scaling."""
 
-    def __init__(self, rows: ScaledRows, hops: Sequence[Hops], labels: Labels, options: EnsembleOptions) -> None:
-        self._features = PropagatedFeatures(rows.features, rows.neighborhood, options.graph, hops)
-        self._labels, self._config = labels, options.config
-        self._centers = pick_centers(labels.codes, options.seed, options.config)
-        self._held = np.concatenate([fold.held for fold in labels.folds])
-        self.scores: dict[HyperParameters, float] = {}
+    def __init__(self, rows: ScaledRows, labels: Labels, options: EnsembleOptions) -> None:
+        self.features = PropagatedFeatures(rows.features, rows.neighborhood, options.graph, [])
+        self.rows, self.labels, self._config = rows, labels, options.config
+        self.scores: dict[HyperParameters, float] = {}  # mean log-likelihood of held-out labels
+        self.first_fold: dict[HyperParameters, Array] = {}  # log-likelihood of each of the first fold
+        self.far_behind: set[HyperParameters] = set()  # scored on the first fold alone
+        self._log_proba: dict[HyperParameters, Tensor] = {}  # (h, c) in the folds scored so far
 
-    def score(self, candidate: HyperParameters) -> float:
-        """Return the mean log-likelihood of held-out labels, at the temperature that suits them best."""
-        found = candidate.learner.cross_validate(
-            candidate, self._features, self._labels, centers=self._centers, config=self._config
-        )
-        weights = rows_of(self._labels.weights, self._held)
-        return fit_temperature(found, self._labels.codes[self._held], weights, self._config)[1]
+    def cross_validate(self, candidates: Sequence[HyperParameters], folds: slice) -> list[Tensor]:  # (h, c) each
+        """Return the log-probabilities of held-out rows for some candidates of one kind."""
+        labels = self.labels._replace(folds=self.labels.folds[folds])
+        return candidates[0].learner.cross_validate(candidates, self.features, labels, config=self._config)
+
+    def add(self, candidates: Sequence[HyperParameters], several: Sequence[Tensor]) -> None:
+        """Score some candidates by the log-probabilities of held-out rows in the first fold, or in all others."""
+        held = np.concatenate([fold.held for fold in self.labels.folds])
+        for candidate, found in zip(candidates, several, strict=True):
+            if candidate in self._log_proba:
+                found = torch.cat([self._log_proba[candidate], found])
+            truth, weights = self.labels.codes[held[: len(found)]], rows_of(self.labels.weights, held[: len(found)])
+            likelihoods = log_likelihoods(found, truth, weights, self._config)
+            self._log_proba[candidate], self.scores[candidate] = found, float(likelihoods.mean())
+            self.first_fold.setdefault(candidate, likelihoods)
 
     def ranking(self) -> list[HyperParameters]:
         """Return the hyper-parameters scored so far, best first.
 
         To propagate far is the safer guess while few labels are held out; that hardly counts once many are.
         """
-        n_held = len(np.unique(self._held))
+        n_held = len(np.unique(np.concatenate([fold.held for fold in self.labels.folds])))
 
-        def key(candidate: HyperParameters) -> float:
-            return self.scores[candidate] + self._config.hops_bonus * candidate.doublings(self._config) / n_held
+        def key(candidate: HyperParameters) -> tuple[bool, float]:
+            bonus = self._config.hops_bonus * candidate.doublings(self._config) / n_held
+            return candidate not in self.far_behind, self.scores[candidate] + bonus
 
         return sorted(self.scores, key=key, reverse=True)
 
 
-def score_all(
-    scorers: Sequence[Scorer], candidates: Iterable[HyperParameters], parallel_map: ParallelMap = serial_map
-) -> None:
-    """Let each scorer score these candidates too; a score is computed once."""
-    new = [(scorer, candidate) for candidate in candidates for scorer in scorers if candidate not in scorer.scores]
-    new.sort(key=lambda pair: not pair[1].is_expensive)  # expensive fits first, to balance processes
-    found = parallel_map([partial(scorer.score, candidate) for scorer, candidate in new])
-    for (scorer, candidate), score in zip(new, found, strict=True):
-        scorer.scores[candidate] = score
+def score_all(scorers: Sequence[Scorer], candidates: Iterable[HyperParameters], options: EnsembleOptions) -> None:
+    """Let each scorer score these candidates too; a score is computed once.
+
+    All are scored on the first fold. Those that are behind the best, of any scorer, by more than chance allows are not
+    fitted on the others.
+    """
+    candidates = list(candidates)
+    for scorer in scorers:
+        scorer.features.propagate({each.hops: None for each in candidates if each.hops is not None})
+    groups = _groups(candidates, scorers)
+    _score(groups, slice(0, 1), options)
+    if len(scorers[0].labels.folds) == 1:
+        return
+    best = max((found for scorer in scorers for found in scorer.first_fold.values()), key=np.mean)
+    for scorer, group in groups:
+        scorer.far_behind.update(each for each in group if is_far_behind(scorer.first_fold[each], best, options.config))
+    close = [(scorer, [each for each in group if each not in scorer.far_behind]) for scorer, group in groups]
+    _score(close, slice(1, None), options)
+
+
+Groups = list[tuple[Scorer, list[HyperParameters]]]  # what is scored together
+
+
+def _groups(candidates: Iterable[HyperParameters], scorers: Sequence[Scorer]) -> Groups:
+    """Return what was not scored yet: heads one by one, label spreading together, expensive ones first."""
+    shared: dict[Any, list[HyperParameters]] = {}
+    for candidate in sorted(candidates, key=lambda candidate: not candidate.is_expensive):
+        shared.setdefault(candidate if candidate.hops is not None else candidate.learner, []).append(candidate)
+    return [
+        (scorer, [each for each in group if each not in scorer.scores])
+        for group in shared.values()
+        for scorer in scorers
+    ]
+
+
+def _score(groups: Groups, folds: slice, options: EnsembleOptions) -> None:
+    groups = [(scorer, group) for scorer, group in groups if group]
+    found = options.parallel_map([partial(scorer.cross_validate, group, folds) for scorer, group in groups])
+    for (scorer, group), several in zip(groups, found, strict=True):
+        scorer.add(group, several)
+
+
+def is_far_behind(likelihoods: Array, best: Array, config: EnsembleConfig) -> bool:
+    """Tell whether these log-likelihoods of some labels are below the best ones by more than chance allows."""
+    behind = best - likelihoods
+    return float(behind.mean()) > config.far_behind * float(behind.std()) / len(behind) ** 0.5 > 0
 
 
 def first_candidates(
@@ -176,13 +227,21 @@ def _spreading_alphas(options: EnsembleOptions) -> Sequence[float]:
     return options.config.spreading_alphas if options.alpha is None else (options.alpha,)
 
 
+def _sample(X: Any, labels: Labels, most: int, options: EnsembleOptions) -> tuple[Any, Labels]:
+    """Return about so many rows at most, all labelled ones that matter among them, and their labels."""
+    if X.shape[0] <= most:
+        return X, labels
+    kept, sampled = subsample(X.shape[0], labels, options.seed, most)
+    return X[kept], sampled
+
+
 def _scaled(X: Any, scaling: tuple[ScalingName, Metric], options: EnsembleOptions) -> ScaledRows:
     fitted = Scaling.fit(X, *scaling, options.seed, options.config)
     rows = fitted.transform(X)
     return ScaledRows(fitted, options.find_neighbors(rows, fitted.metric), fitted.features(rows))
 
 
-def _for_training(X: Any, scaling: tuple[ScalingName, Metric], options: EnsembleOptions) -> ScaledRows:
+def scale_for_training(X: Any, scaling: tuple[ScalingName, Metric], options: EnsembleOptions) -> ScaledRows:
     """Scale all rows; the features are those of the rows that this process holds, in their order."""
     fit_scaling = partial(Scaling.fit, X, *scaling, options.seed, options.config)
     fitted = options.parallel_map([fit_scaling])[0]  # by one process, for all

@@ -1,7 +1,9 @@
 """Features propagated by Eq. (13) over the learnt graph, hop after hop."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -11,13 +13,16 @@ from torch import Tensor
 from angpn.anfp.propagation import Direction
 from angpn.anfp.sparse import adjacency_matrix
 from angpn.ensemble.config import Hops
-from angpn.ensemble.nystroem import Nystroem
+from angpn.ensemble.folds import TrainingSet
+from angpn.ensemble.nystroem import GaussianKernel
 from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.halo import HaloExchange
 from angpn.neighbors.list_products import sparse_product
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.neighbors.partition import ALL_ROWS, Partition
 from angpn.utils.typing import Array
+
+_FEW_ROWS = 2**13  # whose kernels take no more than megabytes
 
 
 class Adjacency:
@@ -37,6 +42,10 @@ class Adjacency:
         """Return ``A features``."""
         matrix, halo_exchange = self._matrix
         return sparse_product(*matrix, halo_exchange(features))
+
+    def dense(self) -> Tensor:  # (n, n) float64
+        """Return the whole matrix; for few rows, all of them held by this process."""
+        return torch.from_numpy(adjacency_matrix(self._graph, self._direction)[0].toarray()).double()
 
     @cached_property
     def _matrix(self) -> tuple[tuple[Tensor, Tensor, Tensor, int], HaloExchange]:
@@ -84,19 +93,44 @@ class PropagatedFeatures:
         probabilities: Tensor | None = None,  # (n, c) to learn the graph from, beside the distances
     ) -> None:
         graph = options.learn_graph(neighborhood, probabilities)
-        self.partition = neighborhood.partition
-        adjacency = Adjacency(graph, options.direction, self.partition)
-        self.by_hops = propagate_hops(features, adjacency, hops)
-        # Propagation shortens rows, and the penalty of a head knows one scale: to length 1 on average.
-        self.scales = {key: 1 / (mean_length(found, self.partition) or 1.0) for key, found in self.by_hops.items()}
-        self.kernels: dict[tuple[Hops, float], Nystroem] = {}
+        self.partition, self._features = neighborhood.partition, features
+        self._adjacency = Adjacency(graph, options.direction, self.partition)
         # Label spreading is on the normalised graph whatever the direction: no eigenvalue of it is beyond 1.
         is_normalized = options.direction == "normalized"
-        self.normalized = adjacency if is_normalized else Adjacency(graph, "normalized", self.partition)
+        self.normalized = self._adjacency if is_normalized else Adjacency(graph, "normalized", self.partition)
+        self.by_hops: dict[Hops, Tensor] = {}
+        self.scales: dict[Hops, float] = {}
+        self.kernels: dict[tuple[Hops, float | None], GaussianKernel] = {}
+        self.kernel_values: dict[GaussianKernel, Tensor] = {}  # (n, m) each, while rows are few
+        self.propagate(hops)
+
+    def propagate(self, hops: Iterable[Hops]) -> None:
+        """Add the features after these hops, where they are not there yet."""
+        found = propagate_hops(self._features, self._adjacency, [each for each in hops if each not in self.by_hops])
+        self.by_hops |= found
+        # Propagation shortens rows, and the penalty of a head knows one scale: to length 1 on average.
+        self.scales |= {key: 1 / (mean_length(each, self.partition) or 1.0) for key, each in found.items()}
 
     def scaled(self, hops: Hops, rows: Array) -> Tensor:  # (r, p)
         """Return the features of these rows of the data, at length 1 on average."""
         return self.scales[hops] * self.partition.gather_rows(self.by_hops[hops], rows)
+
+    def kernel_of(self, hops: Hops, kernel: GaussianKernel, rows: Array) -> Tensor | None:  # (r, m)
+        """Return the kernel of these rows with its centres, computed once for all; None where rows are many."""
+        propagated = self.by_hops[hops]
+        if len(propagated) > _FEW_ROWS:
+            return None
+        if kernel not in self.kernel_values:
+            self.kernel_values[kernel] = kernel(self.scales[hops] * propagated)
+        return self.partition.gather_rows(self.kernel_values[kernel], rows)
+
+
+class Problem(NamedTuple):
+    """What a base learner is trained on, and what it may begin with."""
+
+    features: PropagatedFeatures
+    training: TrainingSet
+    starts: Mapping[Any, Any] = MappingProxyType({})  # base learners of an earlier round by their hyper-parameters
 
 
 def mean_length(features: Tensor, partition: Partition) -> float:

@@ -5,7 +5,7 @@ and from the predicted probabilities (Eq. (8)), the features are propagated on i
 fitted to the given labels (Eq. (15)) and to pseudo-labels, the predictions of the round before that were confident.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from angpn.ensemble.base_learners import BaseLearner, HyperParameters, fit_base_learners, mean_log_proba
-from angpn.ensemble.calibration import Calibration, fit_temperature
+from angpn.ensemble.calibration import Calibration, log_likelihoods
 from angpn.ensemble.folds import Fold, Labels, TrainingSet, given_labels, rows_of
-from angpn.ensemble.model_selection import Selection, pick_centers
-from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.model_selection import Selection, is_far_behind, pick_centers
+from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
 from angpn.ensemble.user_options import EnsembleOptions
+from angpn.neighbors.partition import Partition
 from angpn.utils.typing import Array
 
 
@@ -31,6 +32,8 @@ class FoldModel:
     probabilities: Tensor | None = None  # (n, c) calibrated, after the last round
     graph_probabilities: Tensor | None = None  # (n, c) what the last round's graph was learnt from
     learners: list[BaseLearner] = field(default_factory=list)
+    keeps_features: bool = False
+    features: PropagatedFeatures | None = None  # of the last round, where they are kept
 
 
 class CalibratedRound(NamedTuple):
@@ -54,7 +57,9 @@ class SelfTraining:
         self.selected = list(selection.selected)
         # The features on the graph of the distances alone serve all models of the first round and the reselection.
         # They take much memory, so they are released when the first graph is learnt from probabilities.
-        self._first: PropagatedFeatures | None = self._propagate(None, [*self._candidates, *self.selected])
+        self._first: PropagatedFeatures | None = selection.features
+        if self._first is None:
+            self._first = self._propagate(None, [*self._candidates, *self.selected])
 
     def run_round(self) -> CalibratedRound:
         """Fit all models anew, from the pseudo-labels of the round before, and calibrate them."""
@@ -73,41 +78,52 @@ class SelfTraining:
             return
         features = self._first
         assert features is not None  # it is there before the second round
-        by_model = []
+        log_proba: dict[HyperParameters, list[Tensor]] = {candidate: [] for candidate in self._candidates}
+        ranking = self._candidates
         for group in self._groups(models):
-            problems = [(features, self._training_set(m, config.max_reselection_pseudo_labels)) for m in group]
-            for model, learners in zip(group, self._fit_learners(self._candidates, problems), strict=True):
-                by_model.append([learner.log_proba_of(features, model.fold.held) for learner in learners])
-        truth, weights = self._labels.codes[rows], rows_of(self._labels.weights, rows)
-        by_candidate = (torch.cat(found) for found in zip(*by_model, strict=True))
-        tasks = [partial(fit_temperature, found, truth, weights, config) for found in by_candidate]
-        scores = [log_likelihood for _, log_likelihood in self._options.parallel_map(tasks)]
-        order = np.argsort(scores)[::-1][: len(self.selected)]
-        self.selected = [self._candidates[place] for place in order]
+            problems = [Problem(features, self._training_set(m, config.max_reselection_pseudo_labels)) for m in group]
+            for model, learners in zip(group, self._fit_learners(ranking, problems), strict=True):
+                for learner in learners:
+                    log_proba[learner.parameters].append(learner.log_proba_of(features, model.fold.held))
+            ranking = self._close_to_best({each: torch.cat(log_proba[each]) for each in ranking}, rows)
+        self.selected = ranking[: len(self.selected)]
+
+    def _close_to_best(self, log_proba: Mapping[HyperParameters, Tensor], rows: Array) -> list[HyperParameters]:
+        """Rank hyper-parameters by the held-out rows so far; leave out what is far behind and will not be selected."""
+        config, n_held = self._options.config, len(next(iter(log_proba.values())))
+        truth, weights = self._labels.codes[rows[:n_held]], rows_of(self._labels.weights, rows[:n_held])
+        tasks = [partial(log_likelihoods, found, truth, weights, config) for found in log_proba.values()]
+        found = dict(zip(log_proba, self._options.parallel_map(tasks), strict=True))
+        ranking = sorted(found, key=lambda candidate: float(found[candidate].mean()), reverse=True)
+        count = len(self.selected)
+        close = [each for each in ranking[count:] if not is_far_behind(found[each], found[ranking[0]], config)]
+        return ranking[:count] + close
 
     def _fit(self, models: Sequence[FoldModel]) -> list[Tensor]:  # (n, c) each
         """Fit the base learners of some models anew; return the logarithm of their mean probabilities."""
         for model in models:
             model.graph_probabilities = model.probabilities if self._options.graph.beta > 0 else None
         problems = [
-            (
+            Problem(
                 self._features_with(model.graph_probabilities),
                 self._training_set(model, self._options.config.max_pseudo_labels),
+                {learner.parameters: learner for learner in model.learners},
             )
             for model in models
         ]
         found = []
-        for model, (features, _), learners in zip(
+        for model, (features, _, _), learners in zip(
             models, problems, self._fit_learners(self.selected, problems), strict=True
         ):
             model.learners = learners
+            model.features = features if model.keeps_features else None
             found.append(mean_log_proba([learner.log_proba(features) for learner in learners]))
         return found
 
     def _fit_learners(
         self,
         candidates: Sequence[HyperParameters],
-        problems: Sequence[tuple[PropagatedFeatures, TrainingSet]],
+        problems: Sequence[Problem],
     ) -> list[list[BaseLearner]]:
         return fit_base_learners(
             candidates,
@@ -151,26 +167,33 @@ class SelfTraining:
         return self._propagate(probabilities, self.selected)
 
     def _training_set(self, model: FoldModel, max_pseudo_labels: int) -> TrainingSet:
-        """Return the given labels of a model's fold, and about so many pseudo-labels at most."""
-        given = given_labels(self._labels, model.fold.training)
+        training, partition = model.fold.training, self._neighborhood.partition
         if model.probabilities is None:
-            return given
-        confidence, classes = model.probabilities.max(dim=1)
-        rows = self._pseudo_labelled(confidence, model.fold.training, max_pseudo_labels)
-        pseudo_labels = self._neighborhood.partition.gather_rows(classes, rows).numpy()
-        weights = None if given.weights is None else np.concatenate([given.weights, np.ones(len(rows))])
-        return TrainingSet(np.concatenate([given.rows, rows]), np.concatenate([given.codes, pseudo_labels]), weights)
+            return given_labels(self._labels, training)
+        return training_set(self._labels, training, model.probabilities, max_pseudo_labels, partition, self._options)
 
-    def _pseudo_labelled(self, confidence: Tensor, training: Array, most: int) -> Array:
-        """Return the rows of the data whose predictions are confident; of more than ``most`` a random part."""
-        partition = self._neighborhood.partition
-        chosen = confidence >= self._options.config.pseudo_label_threshold
-        chosen[partition.local_index(training)[0]] = False
-        count = float(partition.all_reduce_sum(chosen.sum()))
-        rows = partition.global_ids(chosen.nonzero().squeeze(1))
-        if count > most:
-            rows = rows[uniform_hash(rows.numpy(), self._options.seed) < most / count]
-        return np.sort(partition.all_gather(rows).numpy())
+
+def training_set(
+    labels: Labels,
+    rows: Array,  # of the data, labelled
+    probabilities: Tensor,  # (n, c) of the rows of this process
+    max_pseudo_labels: int,
+    partition: Partition,
+    options: EnsembleOptions,
+) -> TrainingSet:
+    """Return the given labels of some rows, and as pseudo-labels about so many confident predictions at most."""
+    given = given_labels(labels, rows)
+    confidence, classes = probabilities.max(dim=1)
+    chosen = confidence >= options.config.pseudo_label_threshold
+    chosen[partition.local_index(rows)[0]] = False
+    count = float(partition.all_reduce_sum(chosen.sum()))
+    confident = partition.global_ids(chosen.nonzero().squeeze(1))
+    if count > max_pseudo_labels:
+        confident = confident[uniform_hash(confident.numpy(), options.seed) < max_pseudo_labels / count]
+    others = np.sort(partition.all_gather(confident).numpy())
+    pseudo_labels = partition.gather_rows(classes, others).numpy()
+    weights = None if given.weights is None else np.concatenate([given.weights, np.ones(len(others))])
+    return TrainingSet(np.concatenate([given.rows, others]), np.concatenate([given.codes, pseudo_labels]), weights)
 
 
 def uniform_hash(rows: Array, seed: int) -> Array:

@@ -49,7 +49,7 @@ class EnsembleOptions(NamedTuple):
     find_neighbors: FindNeighbors
     find_training_neighbors: FindNeighbors  # the same in an order, or for a part of the rows, that suits training
     distances_given: bool  # then neighbours are those of all rows
-    previous: Sequence[Any]  # hyper-parameters of an earlier fit, to keep; empty where there is none
+    keep_features: bool  # of the final model, for a refit with more labels
     progress_bar: ProgressBar
     seed: int
     config: EnsembleConfig = EnsembleConfig()

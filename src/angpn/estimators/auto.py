@@ -71,7 +71,9 @@ class ANGPNClassifier(BaseANGPNClassifier):
         distributed: True shares the rows out among the processes that torchrun started; False fits in this process
             alone even there; None is an error under torchrun, and False elsewhere.
         random_state: an int gives the same result every time.
-        warm_start: fit again with the hyper-parameters of the last fit.
+        warm_start: after a few more labels of the same X, keep neighbours, graph and hyper-parameters of the last fit,
+            and update heads and calibration only. It searches again where labels have grown or changed by half, a class
+            is new, or the predictions for new labels were worse than they claimed to be.
         verbose: show progress bars.
 
     Attributes:

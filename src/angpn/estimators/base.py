@@ -158,6 +158,7 @@ class BaseANGPNClassifier(
             self.__dict__.pop(derived, None)
         fit = self._fit_task(task)
         self._fitted, self._seed, self._codes = fit.fitted, fit.seed, labels.codes
+        self._warm_state = fit.warm_state
         self._set_fitted(fit.fitted)
         self.classes_, self.n_neighbors_, self.neighborhood_ = labels.classes, n_neighbors, fit.fitted.neighborhood
         self.label_distributions_ = fit.distributions
@@ -249,6 +250,13 @@ class BaseANGPNClassifier(
         return model
 
     # scikit-learn's protocols
+
+    def __getstate__(self) -> dict[str, Any]:
+        return (
+            {**super().__getstate__(), "_warm_state": None}
+            if "_warm_state" in self.__dict__
+            else super().__getstate__()
+        )
 
     @property
     def _n_features_out(self) -> int:

@@ -11,9 +11,9 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from angpn.ensemble.config import EnsembleConfig
-from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.fit import Round, best_round, fit
 from angpn.ensemble.folds import Labels, make_folds
+from angpn.ensemble.refit import Refit
 from angpn.ensemble.scaling import ScalingName
 from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.estimators.fitted_models import FittedEnsemble
@@ -27,6 +27,7 @@ from angpn.neighbors.locality import in_local_order
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.callbacks import EpochCallbacks
 from angpn.utils.checks import warn
+from angpn.utils.fingerprint import fingerprint
 from angpn.utils.inputs import plain, prepared_rows
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.progress import count_bar
@@ -60,16 +61,29 @@ def fit_ensemble(task: Task) -> Fit:
 
 
 def _fit(task: Task) -> Fit:
-    model, codes, seed = task.model, task.labels.codes, task.draw_seed()
-    config: EnsembleConfig = model._config
+    seed, config = task.draw_seed(), task.model._config
     X = prepared_rows(task.X, False)
-    labels, many = _labels(task, seed, config), X.shape[0] > config.max_rows_compared
+    labels = _labels(task, seed, config)
     searches: list[Search] = []
-    rounds = fit(X, labels, _options(task, seed, config, searches))
+    options = _options(task, seed, config, searches)
+    warm = _warm_start(task, labels, config)
+    if warm is not None:
+        refit = warm.refit(labels, options)
+        return _fit_of(task, X, [refit.last], warm.search, seed, warm._replace(refit=refit))
+    rounds = fit(X, labels, options)
     history = _run(task, rounds, config)
     rounds.close()  # and with it the features, which are much memory
+    best, search = history[best_round(history, config)], searches[-1]  # the last search is that of all rows
+    if X.shape[0] <= config.max_rows_compared:
+        search = search._replace(index_state=None)  # several scalings were compared, all rows by each
+    can_refit = task.model.warm_start and not labels.masked and task.distances is None and not task.distributed
+    kept = WarmState(Refit(best, labels.codes, labels), search, _inputs(task)) if can_refit else None
+    return _fit_of(task, X, history, search, seed, kept)
 
-    best = best_round(history, config)
+
+def _fit_of(task: Task, X: Any, history: list[Round], search: Search, seed: int, warm: "WarmState | None") -> Fit:
+    """Return what is kept of these rounds."""
+    codes, best = task.labels.codes, best_round(history, task.model._config)
     kept = history[best]
     held = np.full(len(codes), UNLABELLED, dtype=np.int64)
     for rows, probabilities in kept.held_out:
@@ -84,7 +98,7 @@ def _fit(task: Task) -> Fit:
             kept.neighborhood.in_data_order(),
             scaling.metric if task.distances is None else "precomputed",
             distributions,
-            searches[-1].index_state if many else None,  # of few rows several scalings are compared, all rows by each
+            search.index_state,
         ),
         seed,
         distributions,
@@ -94,9 +108,32 @@ def _fit(task: Task) -> Fit:
         best_score=kept.accuracy if validation.any() else None,
         validation_mask=validation,
         held_codes=held[validation],
-        recall=searches[-1].recall,  # the last search is that of all rows
-        neighbor_seconds=searches[-1].seconds,
+        recall=search.recall,
+        neighbor_seconds=search.seconds,
+        warm_state=warm,
     )
+
+
+class WarmState(NamedTuple):
+    """What a fit with ``warm_start`` keeps for the next."""
+
+    refit: Refit
+    search: Search
+    inputs: str  # digest of X, classes and parameters: with others there is nothing to keep
+
+
+def _inputs(task: Task) -> str:
+    passing = {"verbose", "warm_start", "random_state"}  # which change nothing that is kept
+    parameters = {name: value for name, value in task.model.get_params(deep=False).items() if name not in passing}
+    return fingerprint({"X": task.X, "classes": task.labels.classes.tolist(), "parameters": sorted(parameters.items())})
+
+
+def _warm_start(task: Task, labels: Labels, config: EnsembleConfig) -> WarmState | None:
+    """Return the state of the last fit, where it serves this one."""
+    state: WarmState | None = None if task.previous is None else task.previous.get("_warm_state")
+    if state is None or labels.masked or task.distances is not None or task.distributed:
+        return None
+    return state if state.inputs == _inputs(task) and not state.refit.needs_search(labels, config) else None
 
 
 def _labels(task: Task, seed: int, config: EnsembleConfig) -> Labels:
@@ -127,9 +164,8 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
             return search(find_shard, rows, metric)
         return in_local_order(find(rows, metric)) if many else find(rows, metric)
 
-    previous: Ensemble | None = None if task.previous is None else task.previous["ensemble_"]
     return EnsembleOptions(
-        scalings=_scalings(task, previous),
+        scalings=_scalings(task),
         alpha=None if model.alpha == "auto" else float(model.alpha),
         graph=GraphOptions(
             task.n_neighbors, *(plain(getattr(model, name)) for name in ("beta", "gamma", "rule", "direction"))
@@ -137,7 +173,7 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
         find_neighbors=find,
         find_training_neighbors=find_for_training,
         distances_given=task.distances is not None,
-        previous=[] if previous is None else [learner.parameters for learner in previous.learners],
+        keep_features=bool(model.warm_start) and not many,  # of many rows they are much memory
         progress_bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and task.is_main_process),
         seed=seed,
         config=config,
@@ -145,8 +181,8 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
     )
 
 
-def _scalings(task: Task, previous: Ensemble | None) -> list[tuple[ScalingName, Metric]]:
-    """Return the scalings among which the labels select, or the one that they did select."""
+def _scalings(task: Task) -> list[tuple[ScalingName, Metric]]:
+    """Return the scalings among which the labels select."""
     name, metric, sparse = task.model.scaling, task.model.metric, scipy.sparse.issparse(task.X)
     if name == "idf" and not sparse:
         raise ValueError("scaling='idf' weights words and needs a sparse X, got a dense one; choose another scaling")
@@ -166,8 +202,7 @@ def _scalings(task: Task, previous: Ensemble | None) -> list[tuple[ScalingName, 
         scalings = [("unit", "chord"), ("idf", "chord")]
     else:
         scalings = [("unit", "chord"), ("standard", "euclidean"), ("unit_standard", "chord")]
-    last = None if previous is None else (previous.scaling.name, previous.scaling.metric)
-    return [last] if last in scalings else scalings
+    return scalings
 
 
 def _run(task: Task, rounds: Iterable[Round], config: EnsembleConfig) -> list[Round]:

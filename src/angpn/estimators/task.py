@@ -80,6 +80,7 @@ class Fit(NamedTuple):
     held_codes: Array  # predicted for these while their labels were held out
     recall: float
     neighbor_seconds: float
+    warm_state: Any = None  # what a warm start begins with, beside the fitted model
 
 
 def is_inside_outer_loop() -> bool:

@@ -1,0 +1,197 @@
+"""The compiled solver of multinomial logistic regression: L-BFGS, as one function that calls back nobody.
+
+The problems of a fit are many and small: a hundred rows, a hundred columns, ten classes. What they cost in Python are
+calls, not arithmetic, so that here an iteration makes none.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# Sums may be reordered, so that they can be vectorised; infinities and NaN keep their meaning.
+_compile: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
+    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
+)
+
+_HISTORY = 10  # pairs of L-BFGS
+_MAX_EVALUATIONS = 30  # of a line search
+_ENOUGH = 0.9  # a line search ends where the slope is at most this part of that at its start
+_LONGEST = 100.0  # how many times as long a step may become at once
+
+
+@_compile
+def mean_loss(inputs, whitening, codes, shares, penalty, point, products, gradient):
+    """Return the objective of :func:`minimize_mean_loss` at a point, and write its gradient.
+
+    Products with the data are in its own dtype. Sums over the rows that cancel, those of the loss and of the gradient
+    of the biases, are in float64: in float32 they would depend on the order of the rows, which L-BFGS would amplify.
+
+    ``products`` (n, f) is room to work in. It has a column for each class; of two classes the first has none, so that
+    the penalty is on the difference of the two.
+    """
+    n, free = products.shape
+    n_weights = len(point) - free
+    weights = point[:n_weights].astype(inputs.dtype).reshape(n_weights // free, free)
+    if whitening.size:
+        weights = np.dot(whitening, weights)
+    bias = point[n_weights:].astype(inputs.dtype)
+    bias_gradient = gradient[n_weights:]
+    zero = inputs.dtype.type(0)
+    np.dot(inputs, weights, products)
+    total = 0.0
+    bias_gradient[:] = 0.0
+    for i in range(n):
+        row, share = products[i], inputs.dtype.type(shares[i])
+        largest = zero if free == 1 else row[0] + bias[0]
+        for k in range(free):
+            row[k] += bias[k]
+            largest = max(largest, row[k])
+        truth = codes[i] if free > 1 else codes[i] - 1  # -1 is the class that has no column
+        of_truth = (zero if truth < 0 else row[truth]) - largest
+        sum_ = np.exp(-largest) if free == 1 else zero
+        for k in range(free):
+            row[k] = np.exp(row[k] - largest)
+            sum_ += row[k]
+        total += shares[i] * (np.log(np.float64(sum_)) - of_truth)
+        factor = share / sum_
+        for k in range(free):
+            row[k] *= factor
+        if truth >= 0:
+            row[truth] -= share
+        for k in range(free):
+            bias_gradient[k] += row[k]
+    product = np.dot(inputs.T, products)
+    if whitening.size:
+        product = np.dot(whitening.T, product)
+    flat, squares = product.reshape(n_weights), 0.0
+    for k in range(n_weights):
+        gradient[k] = flat[k] + penalty * point[k]
+        squares += point[k] * point[k]
+    return total + penalty / 2 * squares
+
+
+@_compile
+def minimize_mean_loss(inputs, whitening, codes, shares, penalty, start, tol, band, max_iter):
+    r"""Minimise a penalised mean loss by L-BFGS.
+
+    .. math:: \min_{W, b} \; - \sum_i s_i \ln softmax(x_i W + b)_{y_i} + \frac{\lambda}{2} \|W\|_F^2
+
+    The features x are ``inputs``, or their product with ``whitening`` where that is not empty. The last row of
+    ``start`` (p + 1, f) is b. Returned are the mean of the last iterates, see
+    :func:`angpn.ensemble.logistic.fit_logistic`, and how many iterations and evaluations it took. An iterate takes
+    nothing of the weight left where its largest entry of the gradient is ``band`` times ``tol``, and all where it is
+    ``tol`` divided by ``band``.
+    """
+    size = start.size
+    point, gradient = start.copy().reshape(size), np.empty(size)
+    trial, trial_gradient = np.empty(size), np.empty(size)
+    products = np.empty((inputs.shape[0], start.shape[1]), inputs.dtype)
+    steps, changes = np.empty((_HISTORY, size)), np.empty((_HISTORY, size))
+    inverse, factors = np.empty(_HISTORY), np.empty(_HISTORY)
+    direction = np.empty(size)
+    mean, weight_left = np.zeros(size), 1.0
+    n_pairs, iteration, n_evaluations = 0, 0, 1
+    value = mean_loss(inputs, whitening, codes, shares, penalty, point, products, gradient)
+    while True:
+        weight = weight_left * _share(_largest(gradient), tol, band)
+        weight_left -= weight
+        _add(mean, weight, point)
+        if weight_left == 0 or iteration == max_iter:
+            break
+        _two_loops(gradient, steps, changes, inverse, factors, n_pairs, direction)
+        slope = _inner(gradient, direction)
+        step = 1.0 if n_pairs else min(1.0, 1 / np.sqrt(_inner(gradient, gradient)))
+        # The loss is convex: its slope rises along a line, and is zero between low and high. A difference of two values
+        # that rounding makes does not count.
+        most = value + 1e-7 * abs(value)
+        low, low_slope, high, high_slope, found = 0.0, slope, np.inf, np.inf, False
+        for _ in range(_MAX_EVALUATIONS):
+            for k in range(size):
+                trial[k] = point[k] + step * direction[k]
+            trial_value = mean_loss(inputs, whitening, codes, shares, penalty, trial, products, trial_gradient)
+            trial_slope = _inner(trial_gradient, direction)
+            n_evaluations += 1
+            found = abs(trial_slope) <= -_ENOUGH * slope and trial_value <= most
+            if found:
+                break
+            if trial_slope < 0 and trial_value <= most:
+                low, low_slope = step, trial_slope
+            else:
+                high, high_slope = step, trial_slope
+            if high == np.inf:  # to where the slope would be zero, if it went on like this
+                bend = (low_slope - slope) / low
+                step = max(2 * low, min(low - low_slope / bend, _LONGEST * low) if bend > 0 else _LONGEST * low)
+            else:
+                bend = (high_slope - low_slope) / (high - low)
+                step = low - low_slope / bend if 0 < bend < np.inf else (low + high) / 2
+                step = min(max(step, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+        if not found:  # nothing is left but rounding
+            break
+        place = n_pairs % _HISTORY
+        for k in range(size):
+            steps[place, k] = trial[k] - point[k]
+            changes[place, k] = trial_gradient[k] - gradient[k]
+        curvature = _inner(steps[place], changes[place])
+        if curvature > 0:
+            inverse[place] = 1 / curvature
+            n_pairs += 1
+        point, trial = trial, point
+        gradient, trial_gradient = trial_gradient, gradient
+        value = trial_value
+        iteration += 1
+    _add(mean, weight_left, point)
+    return mean.reshape(start.shape), iteration, n_evaluations
+
+
+@_compile
+def _two_loops(gradient, steps, changes, inverse, factors, n_pairs, direction):
+    """Write minus the product of L-BFGS's inverse Hessian with the gradient."""
+    for k in range(len(gradient)):
+        direction[k] = -gradient[k]
+    first = max(0, n_pairs - _HISTORY)
+    for pair in range(n_pairs - 1, first - 1, -1):
+        place = pair % _HISTORY
+        factors[place] = inverse[place] * _inner(steps[place], direction)
+        _add(direction, -factors[place], changes[place])
+    if n_pairs:
+        place = (n_pairs - 1) % _HISTORY
+        scale = 1 / (inverse[place] * _inner(changes[place], changes[place]))
+        for k in range(len(gradient)):
+            direction[k] *= scale
+    for pair in range(first, n_pairs):
+        place = pair % _HISTORY
+        _add(direction, factors[place] - inverse[place] * _inner(changes[place], direction), steps[place])
+
+
+@_compile
+def _inner(a, b):
+    total = 0.0
+    for k in range(len(a)):
+        total += a[k] * b[k]
+    return total
+
+
+@_compile
+def _add(a, factor, b):
+    for k in range(len(a)):
+        a[k] += factor * b[k]
+
+
+@_compile
+def _largest(a):
+    found = 0.0
+    for k in range(len(a)):
+        found = max(found, abs(a[k]))
+    return found
+
+
+@_compile
+def _share(largest, tol, band):
+    """Return the share of the weight left that an iterate with this largest entry of the gradient takes."""
+    if largest <= tol / band:
+        return 1.0
+    return max(0.0, np.log(tol * band / largest) / (2 * np.log(band)))

@@ -58,7 +58,7 @@ def test_bench_of_methods_prints_one_json_object_with_all_of_them(monkeypatch):
 
     few = {"LP": LabelPropagation, "LogisticRegression": LogisticRegression}
     monkeypatch.setattr("angpn.baselines.METHODS", few)
-    monkeypatch.setattr("angpn.bench.fits.METHODS", few)
+    monkeypatch.setattr("angpn.bench.methods.METHODS", few)
     result = CliRunner().invoke(app, ["bench", "--methods", "--rows", "200", "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)
     assert found["rows"] == 200
@@ -135,6 +135,58 @@ def test_bench_of_scale_prints_one_json_object():
     assert np.isfinite(found["growth_exponent"])
     shown = CliRunner().invoke(app, arguments, catch_exceptions=False).stdout
     assert "2,000 rows of 64 features" in shown
+
+
+FITS = "ours", "warm", "predict10", "label_spreading", "self_training", "logistic_cv"
+STARTUP = (
+    "import_seconds",
+    "import_torch_sklearn_seconds",
+    "import_angpn_seconds",
+    "import_numpy_seconds",
+    "version_seconds",
+)
+
+
+@pytest.mark.slow
+def test_bench_of_fits_measures_everything():
+    arguments = ["bench", "--fits", "--sizes", "150x4", "--turns", "1", "--json"]
+    found = json.loads(CliRunner().invoke(app, arguments, catch_exceptions=False).stdout)
+    assert found.keys() == {"fits", *STARTUP}
+    assert found["fits"].keys() == {"150x4"}
+    assert found["fits"]["150x4"].keys() == set(FITS)
+    assert all(seconds > 0 for seconds in (*found["fits"]["150x4"].values(), *(found[name] for name in STARTUP)))
+
+
+def test_bench_of_fits_prints_a_table_or_one_json_object(monkeypatch):
+    seconds = dict(zip(FITS, (0.5, 0.25, 0.001, 0.1, 20.0, 1.5), strict=True))
+    monkeypatch.setattr("angpn.bench.fits.measure", lambda shape, **options: seconds)
+    monkeypatch.setattr("angpn.bench.startup.measure_startup", lambda turns: dict.fromkeys(STARTUP, 0.2))
+    result = CliRunner().invoke(app, ["bench", "--fits", "--sizes", "1797x64, 5000x1280", "--json"])
+    fits = {"1797x64": seconds, "5000x1280": seconds}
+    assert json.loads(result.stdout) == {"fits": fits, **dict.fromkeys(STARTUP, 0.2)}
+    assert "5000x1280: ours 500 ms" in result.stderr
+    shown = CliRunner().invoke(app, ["bench", "--fits"], catch_exceptions=False).stdout
+    (line,) = (line for line in shown.splitlines() if "│ 50000x256 " in line)
+    cells = [cell.strip() for cell in line.strip("│").split("│")]
+    assert cells == ["50000x256", "500 ms", "250 ms", "1 ms", "100 ms", "20.0 s", "1.50 s"]
+    assert "import angpn: 200 ms (import numpy: 200 ms)" in shown
+
+
+def test_bench_of_fits_refuses_unknown_shapes():
+    result = CliRunner().invoke(app, ["bench", "--fits", "--sizes", "150x4,5000"])
+    assert result.exit_code == 2
+    assert "must be among 150x4, 1797x64, 5000x256, 5000x1280, 50000x256, got '5000'" in _unwrapped(result.stderr)
+
+
+def test_bench_measures_one_thing_at_a_time():
+    result = CliRunner().invoke(app, ["bench", "--fits", "--scale"])
+    assert result.exit_code == 2
+    assert "name one of them" in _unwrapped(result.stderr)
+
+
+def _unwrapped(message):
+    """Return the text of an error that was broken into lines inside a box."""
+    return " ".join(message.replace("│", " ").split())
 
 
 def test_bench_of_scale_needs_two_sizes():

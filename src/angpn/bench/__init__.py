@@ -1,1 +1,1 @@
-"""Measurements of ``angpn bench``: an epoch, a fit of every method, and a fit of a million rows."""
+"""Measurements of ``angpn bench``: an epoch, fits beside other methods, and a fit of a million rows."""

@@ -1,4 +1,4 @@
-"""``angpn bench``: time an epoch beside other networks, a fit of every method, or a fit of a million rows."""
+"""``angpn bench``: time an epoch beside other networks, fits beside other methods, or a fit of a million rows."""
 
 import json
 from typing import Annotated
@@ -14,7 +14,8 @@ def bench(
         str | None,
         typer.Option(
             help="Numbers of rows, comma-separated: by default 1000,5000,20000,70000, "
-            "for --scale 10000,30000,100000,300000,1000000.",
+            "for --scale 10000,30000,100000,300000,1000000; for --fits shapes, by default "
+            "150x4, 1797x64, 5000x256, 5000x1280, 50000x256.",
             show_default=False,
         ),
     ] = None,
@@ -25,10 +26,26 @@ def bench(
     scale: Annotated[
         bool, typer.Option("--scale", help="Fit a million rows, and time epochs up to there, instead.")
     ] = False,
+    fits: Annotated[
+        bool,
+        typer.Option("--fits", help="Time a fit, a warm refit, predict and the import beside scikit-learn's, instead."),
+    ] = False,
+    threads: Annotated[int, typer.Option(help="Number of threads for --fits.", min=1)] = 1,
+    turns: Annotated[
+        int | None,
+        typer.Option(
+            help="How often --fits runs each method: by default 3 times, at 50000x256 once.", min=1, show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Time an epoch beside torch_geometric's networks and Algorithm 1 in dense torch: about ten minutes."""
     import importlib.util
 
+    if methods + scale + fits > 1:
+        raise typer.BadParameter("--methods, --scale and --fits are separate measurements; name one of them")
+    if fits:
+        _bench_fits(sizes, turns, threads, as_json)
+        return
     if scale:
         _bench_scale(_row_counts(sizes or "10000,30000,100000,300000,1000000", least=2), as_json)
         return
@@ -84,6 +101,57 @@ def _row_counts(sizes: str, least: int = 1) -> list[int]:
     return numbers
 
 
+def _bench_fits(sizes: str | None, turns: int | None, threads: int, as_json: bool) -> None:
+    from angpn.bench.fits import SHAPES, measure
+    from angpn.bench.startup import measure_startup
+
+    shapes = list(SHAPES) if sizes is None else [shape.strip() for shape in sizes.split(",")]
+    for shape in shapes:
+        if shape not in SHAPES:
+            raise typer.BadParameter(f"--sizes of --fits must be among {', '.join(SHAPES)}, got {shape!r}")
+    errors, found = Console(stderr=True), {}
+    with errors.status("measuring") as status:
+        startup = measure_startup(turns or 5)
+        for shape in shapes:
+            found[shape] = measure(
+                shape,
+                turns=turns,
+                threads=threads,
+                on_step=lambda what, shape=shape: status.update(f"{shape}: {what}"),  # type: ignore[misc]
+            )
+            figures = ", ".join(f"{name} {_duration(value)}" for name, value in found[shape].items())
+            errors.print(f"{shape}: {figures}", soft_wrap=True)
+    if as_json:
+        typer.echo(json.dumps({"fits": found, **startup}))
+    else:
+        _show_fits(found, startup, threads)
+
+
+def _show_fits(found: dict[str, dict[str, float]], startup: dict[str, float], threads: int) -> None:
+    labels = {"ours": "fit", "warm": "warm\nrefit", "predict10": "predict\n10 rows"}
+    labels |= {"label_spreading": "Label\nSpreading", "self_training": "self-\ntraining", "logistic_cv": "Logistic\nCV"}
+    table = Table(title=f"A fit beside scikit-learn's, {threads} thread{'s' * (threads > 1)}")
+    table.add_column("shape")
+    for label in labels.values():
+        table.add_column(label, justify="right")
+    for shape, seconds in found.items():
+        table.add_row(shape, *(_duration(seconds[name]) for name in labels))
+    console = Console()
+    console.print(table)
+    console.print(
+        f"from angpn import ANGPNClassifier: {_duration(startup['import_seconds'])} "
+        f"(import torch, sklearn: {_duration(startup['import_torch_sklearn_seconds'])})\n"
+        f"import angpn: {_duration(startup['import_angpn_seconds'])} "
+        f"(import numpy: {_duration(startup['import_numpy_seconds'])})\n"
+        f"angpn --version: {_duration(startup['version_seconds'])}",
+        highlight=False,
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 10 else f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
 def _bench_scale(sizes: list[int], as_json: bool) -> None:
     from angpn.bench.scale import measure
 
@@ -111,7 +179,7 @@ def _bench_scale(sizes: list[int], as_json: bool) -> None:
 
 def _bench_methods(rows: int, as_json: bool) -> None:
     from angpn.baselines import METHODS
-    from angpn.bench.fits import measure_methods
+    from angpn.bench.methods import measure_methods
 
     errors, found = Console(stderr=True), {}
     with errors.status("measuring") as status:

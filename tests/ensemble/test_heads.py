@@ -82,7 +82,7 @@ def test_many_rows_are_predicted_in_parts(candidate):
     ((head,),) = fit([candidate], [Problem(features, TRAINING)])
     times = 2**12 // 60 + 2  # more rows than are taken at once
     features.by_hops[candidate.hops] = features.by_hops[candidate.hops].repeat(times, 1)
-    features.kernel_values.clear()
+    features.kernel_features.clear()
     found = head.log_proba(features)
     assert len(found) == 60 * times > 2**12
     expected = by_hand(candidate, features_of(), TRAINING, np.arange(60)).repeat(times, 1)

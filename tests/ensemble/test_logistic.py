@@ -59,8 +59,7 @@ def solve(inputs, codes, C, tol, max_iter):
     """What the compiled solver returns: weights and biases, iterations, evaluations."""
     loss = Loss(inputs, codes, None, C)
     rows, start = inputs.numpy(), np.zeros(loss.shape)
-    whitening = np.empty((0, 0), rows.dtype)
-    return minimize_mean_loss(rows, whitening, codes, loss.shares, loss.penalty, start, tol, BAND, max_iter)
+    return minimize_mean_loss(rows, codes, loss.shares, loss.penalty, start, tol, BAND, max_iter)
 
 
 class Path(NamedTuple):
@@ -119,26 +118,15 @@ def test_the_default_tolerance_is_kept():
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("whitened", [False, True])
-def test_value_and_gradient_are_those_of_the_objective(n_classes, whitened):
+def test_value_and_gradient_are_those_of_the_objective(n_classes):
     inputs, codes = clouds(n_classes)
-    generator, weights = np.random.default_rng(1), np.linspace(0, 3, len(codes))
-    whitening = generator.normal(size=(6, 4)) if whitened else np.empty((0, 0))
-    loss = Loss(inputs.numpy() @ whitening if whitened else inputs, codes, weights, 2.0)
-    point = generator.normal(size=loss.shape[0] * loss.shape[1])
+    loss = Loss(inputs, codes, np.linspace(0, 3, len(codes)), 2.0)
+    point = np.random.default_rng(1).normal(size=loss.shape[0] * loss.shape[1])
     gradient, products = np.empty_like(point), np.empty((len(codes), loss.shape[1]))
-    value = mean_loss(inputs.numpy(), whitening, codes, loss.shares, loss.penalty, point, products, gradient)
+    value = mean_loss(inputs.numpy(), codes, loss.shares, loss.penalty, point, products, gradient)
     assert_allclose(value, loss(point)[0], rtol=1e-12)
     assert_allclose(gradient, loss(point)[1], rtol=1e-10, atol=1e-12)
     assert_allclose(gradient, scipy.optimize.approx_fprime(point, lambda at: loss(at)[0], 1e-6), atol=1e-5)
-
-
-def test_features_may_be_given_as_a_product():
-    inputs, codes = clouds()
-    whitening = torch.from_numpy(np.random.default_rng(0).normal(size=(6, 4)))
-    found = fit_logistic(inputs, codes, None, 2.0, 3, whitening=whitening, **TIGHT)
-    for part, expected in zip(found, fit_logistic(inputs @ whitening, codes, None, 2.0, 3, **TIGHT), strict=True):
-        assert_close(part, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_where_it_begins_does_not_change_the_minimum():

@@ -186,7 +186,9 @@ def test_models_of_format_2_are_still_read(kind):
         assert (parameters["tol"], parameters["hidden_layer_sizes"]) == (-np.inf, (4,))
         assert parameters["class_weight"] == {"ä": 1.0, "b": 2.0, "c": 1.0}
     elif kind == "ensemble":
-        assert parameters["config"] == EnsembleConfig(hops=((0.5, 2),), n_base_learners=2)
+        assert parameters["config"] == EnsembleConfig(
+            hops=((0.5, 2),), n_base_learners=2, n_centers=500
+        )  # the default of then
 
 
 LABELS = [

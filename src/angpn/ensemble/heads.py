@@ -94,9 +94,9 @@ class PropagatedHead:
             inputs = {hops: features.scaled(hops, training.rows) for hops in {c.hops: None for c in candidates}}
             for candidate in candidates:
                 hops, kernel = candidate.hops, features.kernels.get((candidate.hops, candidate.width))
-                values = None if kernel is None else features.kernel_of(hops, kernel, training.rows)
+                at_hand = None if kernel is None else features.nystroem(hops, kernel, training.rows)
                 untrained.append(partial(cls, candidate, features.scales[hops], kernel))
-                data = inputs[hops], kernel, values, training
+                data = inputs[hops], kernel, at_hand, training
                 tasks.append(partial(_fit_weights, *data, candidate.C, n_classes, config, starts.get(candidate)))
         # Expensive fits first, to balance processes.
         order = sorted(range(len(tasks)), key=lambda place: not candidates[place % len(candidates)].is_expensive)
@@ -136,22 +136,27 @@ class PropagatedHead:
 
     def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
         """Return the log-probabilities of the rows of this process."""
-        hops = self.parameters.hops
-        if self.kernel is not None and self.kernel in features.kernel_values:
-            return _log_softmax(features.kernel_values[self.kernel], self.weight, self.bias)
-        return self._log_proba(features.by_hops[hops])
+        if self.kernel is not None and self.kernel in features.kernel_features:
+            return _log_softmax(features.kernel_features[self.kernel], self._weight_on_features, self.bias)
+        return self._log_proba(features.by_hops[self.parameters.hops])
 
     def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
         """Return the log-probabilities of some rows of the data."""
         hops = self.parameters.hops
-        values = None if self.kernel is None else features.kernel_of(hops, self.kernel, rows)
-        if values is not None:
-            return _log_softmax(values, self.weight, self.bias)
+        at_hand = None if self.kernel is None else features.nystroem(hops, self.kernel, rows)
+        if at_hand is not None:
+            return _log_softmax(at_hand, self._weight_on_features, self.bias)
         return self._log_proba(features.partition.gather_rows(features.by_hops[hops], rows))
 
     def log_proba_new(self, new: Any) -> Tensor:  # (r, c)
         """Return the log-probabilities of :class:`~angpn.ensemble.inductive.NewRows`."""
         return self._log_proba(new.propagated(self.parameters.hops))
+
+    @property
+    def _weight_on_features(self) -> Tensor:  # (m, c)
+        """The weights on the Nystroem features of the kernel."""
+        assert self.kernel is not None
+        return self.kernel.root.T @ self.weight
 
     def _log_proba(self, propagated: Tensor) -> Tensor:
         parts = (self.scale * part for part in propagated.split(_ROWS_AT_ONCE))
@@ -210,7 +215,7 @@ def _fit_kernels(
 def _fit_weights(
     inputs: Tensor,  # (n, p)
     kernel: GaussianKernel | None,
-    values: Tensor | None,  # (n, m) the kernel of the inputs, where it is known
+    at_hand: Tensor | None,  # (n, m) features of the inputs under the kernel, where they are known
     training: TrainingSet,
     C: float,
     n_classes: int,
@@ -221,10 +226,10 @@ def _fit_weights(
     if kernel is None:
         begin = None if start is None else (start.weight, start.bias)
         return _fit_logistic(inputs, training, C, n_classes, config, start=begin)
-    values, whitening = kernel(inputs) if values is None else values, kernel.whitening
+    inputs = kernel.features(inputs) if at_hand is None else at_hand
     begin = None if start is None else (kernel.root.T @ start.weight, start.bias)
-    weight, bias = _fit_logistic(values, training, C, n_classes, config, whitening=whitening, start=begin)
-    return (whitening.double() @ weight.double()).float(), bias
+    weight, bias = _fit_logistic(inputs, training, C, n_classes, config, start=begin)
+    return (kernel.whitening.double() @ weight.double()).float(), bias
 
 
 def _fit_logistic(

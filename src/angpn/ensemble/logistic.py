@@ -12,7 +12,7 @@ BAND = 1.5**0.5  # iterates whose largest entry is within this factor of tol are
 
 
 def fit_logistic(
-    inputs: Tensor,  # (n, q)
+    inputs: Tensor,  # (n, p)
     codes: Array,  # (n,) class numbers
     weights: Array | None,  # (n,)
     C: float,
@@ -20,7 +20,6 @@ def fit_logistic(
     *,
     tol: float,
     max_iter: int,
-    whitening: Tensor | None = None,  # (q, p) the features are inputs times this, which is never computed
     start: tuple[Tensor, Tensor] | None = None,  # (p, c), (c,) weights and biases to begin with
 ) -> tuple[Tensor, Tensor]:  # (p, c), (c,)
     r"""Return weights and biases of a penalised multinomial logistic regression.
@@ -38,30 +37,19 @@ def fit_logistic(
     penalty is on the difference of the two, as everywhere.
     """
     known, numbers = np.unique(codes, return_inverse=True)
-    n_features = inputs.shape[1] if whitening is None else whitening.shape[1]
-    weight, bias = torch.zeros(n_features, n_classes), torch.full((n_classes,), RULED_OUT)
+    weight, bias = torch.zeros(inputs.shape[1], n_classes), torch.full((n_classes,), RULED_OUT)
     if len(known) == 1:
         bias[known[0]] = 0.0
         return weight, bias
     shares = np.ones(len(codes)) if weights is None else weights
     total = float(shares.sum())
     free = known[1:] if len(known) == 2 else known
-    point = np.zeros((n_features + 1, len(free)))
+    point = np.zeros((inputs.shape[1] + 1, len(free)))
     if start is not None:
         point[:-1], point[-1] = start[0][:, free], start[1][free]
         point[-1][point[-1] == RULED_OUT] = 0.0  # it had no labels then
-    rows = np.ascontiguousarray(inputs.numpy())
-    solution = minimize_mean_loss(
-        rows,
-        np.empty((0, 0), rows.dtype) if whitening is None else np.ascontiguousarray(whitening.numpy()),
-        numbers,
-        shares / total,
-        1 / (C * total),
-        point,
-        tol,
-        BAND,
-        max_iter,
-    )[0]
+    rows, penalty = np.ascontiguousarray(inputs.numpy()), 1 / (C * total)
+    solution, _, _ = minimize_mean_loss(rows, numbers, shares / total, penalty, point, tol, BAND, max_iter)
     found = torch.from_numpy(solution).float()
     bias[known] = 0.0
     weight[:, free], bias[free] = found[:-1], found[-1]

@@ -40,14 +40,15 @@ class GaussianKernel:
 
     @cached_property
     def whitening(self) -> Tensor:  # (m, m)
-        """``L^-T``: a row's kernel times this is its Nystroem features."""
+        """``L^-T``: a row's kernel times this is its Nystroem features, and this times weights on those is weights
+        on the centres."""
         identity = torch.eye(len(self.root), dtype=torch.float64)
         inverse = torch.linalg.solve_triangular(self.root.double(), identity, upper=False)
         return inverse.T.contiguous().to(self.centers.dtype)
 
     def features(self, rows: Tensor) -> Tensor:  # (n, m)
         """Return the Nystroem features of some rows: their inner products are the kernel, as far as centres tell."""
-        return torch.linalg.solve_triangular(self.root, self(rows).T, upper=False).T
+        return self(rows) @ self.whitening
 
 
 def _squared_distances(a: Tensor, b: Tensor) -> Tensor:  # (n, m)

@@ -22,7 +22,7 @@ from angpn.neighbors.neighborhood import Neighborhood
 from angpn.neighbors.partition import ALL_ROWS, Partition
 from angpn.utils.typing import Array
 
-_FEW_ROWS = 2**13  # whose kernels take no more than megabytes
+_FEW_ROWS = 2**13  # whose features under a kernel take no more than megabytes
 
 
 class Adjacency:
@@ -101,7 +101,7 @@ class PropagatedFeatures:
         self.by_hops: dict[Hops, Tensor] = {}
         self.scales: dict[Hops, float] = {}
         self.kernels: dict[tuple[Hops, float | None], GaussianKernel] = {}
-        self.kernel_values: dict[GaussianKernel, Tensor] = {}  # (n, m) each, while rows are few
+        self.kernel_features: dict[GaussianKernel, Tensor] = {}  # (n, m) each, while rows are few
         self.propagate(hops)
 
     def propagate(self, hops: Iterable[Hops]) -> None:
@@ -115,14 +115,13 @@ class PropagatedFeatures:
         """Return the features of these rows of the data, at length 1 on average."""
         return self.scales[hops] * self.partition.gather_rows(self.by_hops[hops], rows)
 
-    def kernel_of(self, hops: Hops, kernel: GaussianKernel, rows: Array) -> Tensor | None:  # (r, m)
-        """Return the kernel of these rows with its centres, computed once for all; None where rows are many."""
-        propagated = self.by_hops[hops]
-        if len(propagated) > _FEW_ROWS:
+    def nystroem(self, hops: Hops, kernel: GaussianKernel, rows: Array) -> Tensor | None:  # (r, m)
+        """Return the features of these rows under a kernel, computed once for all; None where rows are many."""
+        if len(self.by_hops[hops]) > _FEW_ROWS:
             return None
-        if kernel not in self.kernel_values:
-            self.kernel_values[kernel] = kernel(self.scales[hops] * propagated)
-        return self.partition.gather_rows(self.kernel_values[kernel], rows)
+        if kernel not in self.kernel_features:
+            self.kernel_features[kernel] = kernel.features(self.scales[hops] * self.by_hops[hops])
+        return self.partition.gather_rows(self.kernel_features[kernel], rows)
 
 
 class Problem(NamedTuple):

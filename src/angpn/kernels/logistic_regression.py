@@ -24,7 +24,7 @@ _LONGEST = 100.0  # how many times as long a step may become at once
 
 
 @_compile
-def mean_loss(inputs, whitening, codes, shares, penalty, point, products, gradient):
+def mean_loss(inputs, codes, shares, penalty, point, products, gradient):
     """Return the objective of :func:`minimize_mean_loss` at a point, and write its gradient.
 
     Products with the data are in its own dtype. Sums over the rows that cancel, those of the loss and of the gradient
@@ -36,8 +36,6 @@ def mean_loss(inputs, whitening, codes, shares, penalty, point, products, gradie
     n, free = products.shape
     n_weights = len(point) - free
     weights = point[:n_weights].astype(inputs.dtype).reshape(n_weights // free, free)
-    if whitening.size:
-        weights = np.dot(whitening, weights)
     bias = point[n_weights:].astype(inputs.dtype)
     bias_gradient = gradient[n_weights:]
     zero = inputs.dtype.type(0)
@@ -64,24 +62,21 @@ def mean_loss(inputs, whitening, codes, shares, penalty, point, products, gradie
             row[truth] -= share
         for k in range(free):
             bias_gradient[k] += row[k]
-    product = np.dot(inputs.T, products)
-    if whitening.size:
-        product = np.dot(whitening.T, product)
-    flat, squares = product.reshape(n_weights), 0.0
+    product = np.dot(inputs.T, products).reshape(n_weights)
+    squares = 0.0
     for k in range(n_weights):
-        gradient[k] = flat[k] + penalty * point[k]
+        gradient[k] = product[k] + penalty * point[k]
         squares += point[k] * point[k]
     return total + penalty / 2 * squares
 
 
 @_compile
-def minimize_mean_loss(inputs, whitening, codes, shares, penalty, start, tol, band, max_iter):
+def minimize_mean_loss(inputs, codes, shares, penalty, start, tol, band, max_iter):
     r"""Minimise a penalised mean loss by L-BFGS.
 
     .. math:: \min_{W, b} \; - \sum_i s_i \ln softmax(x_i W + b)_{y_i} + \frac{\lambda}{2} \|W\|_F^2
 
-    The features x are ``inputs``, or their product with ``whitening`` where that is not empty. The last row of
-    ``start`` (p + 1, f) is b. Returned are the mean of the last iterates, see
+    The last row of ``start`` (p + 1, f) is b. Returned are the mean of the last iterates, see
     :func:`angpn.ensemble.logistic.fit_logistic`, and how many iterations and evaluations it took. An iterate takes
     nothing of the weight left where its largest entry of the gradient is ``band`` times ``tol``, and all where it is
     ``tol`` divided by ``band``.
@@ -95,7 +90,7 @@ def minimize_mean_loss(inputs, whitening, codes, shares, penalty, start, tol, ba
     direction = np.empty(size)
     mean, weight_left = np.zeros(size), 1.0
     n_pairs, iteration, n_evaluations = 0, 0, 1
-    value = mean_loss(inputs, whitening, codes, shares, penalty, point, products, gradient)
+    value = mean_loss(inputs, codes, shares, penalty, point, products, gradient)
     while True:
         weight = weight_left * _share(_largest(gradient), tol, band)
         weight_left -= weight
@@ -112,7 +107,7 @@ def minimize_mean_loss(inputs, whitening, codes, shares, penalty, start, tol, ba
         for _ in range(_MAX_EVALUATIONS):
             for k in range(size):
                 trial[k] = point[k] + step * direction[k]
-            trial_value = mean_loss(inputs, whitening, codes, shares, penalty, trial, products, trial_gradient)
+            trial_value = mean_loss(inputs, codes, shares, penalty, trial, products, trial_gradient)
             trial_slope = _inner(trial_gradient, direction)
             n_evaluations += 1
             found = abs(trial_slope) <= -_ENOUGH * slope and trial_value <= most

@@ -16,7 +16,7 @@ Metric = Literal["chord", "euclidean", "sqeuclidean", "precomputed"]
 # Of distances at once; a search takes several times that. More than 32 MB, since smaller arrays that come and go leave
 # holes in the heap, and a process may grow to twice what it needs.
 BLOCK_BYTES = 3 * 2**24
-_ROUNDING = 1e-14
+ROUNDING = 1e-14  # a squared distance of at most so much of the two squares is 0
 _SAFE_EXPONENT = 400  # float64 holds the squares, and sums of squares, of 2^-400 to 2^400
 
 
@@ -50,6 +50,11 @@ class DistanceBlocks:
         self.x, self.squares = _prepared(self.x, metric, self._offset)
         self.queries, self.query_squares = self.x, self.squares
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether distances are computed from dense rows."""
+        return self.metric != "precomputed" and isinstance(self.x, Tensor)
+
     def of_queries(self, queries: Any) -> "DistanceBlocks":
         """Return the distances from other rows to the same ones, which are not prepared again."""
         found = copy(self)
@@ -64,25 +69,26 @@ class DistanceBlocks:
         found.queries, found.query_squares = _prepared(rows, self.metric, self._offset)
         return found
 
-    def blocks(self) -> list[tuple[int, int]]:
-        """Return the bounds of blocks of queries that take so much memory."""
-        size, count = max(1, BLOCK_BYTES // (8 * self.n)), self.queries.shape[0]
-        return [(start, min(start + size, count)) for start in range(0, count, size)]
+    def blocks(self, n_queries: int) -> list[slice]:
+        """Return slices of so many queries whose distances take so much memory at once."""
+        size = max(1, BLOCK_BYTES // (8 * self.n))
+        return [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
 
     def distances(self, rows: slice | np.ndarray[Any, Any]) -> Tensor:  # (r, n)
         """Return the distances of some queries to all rows."""
         if self.metric == "precomputed":
-            return self.queries[rows].clone()
+            found: Tensor = self.queries[rows]
+            return found.clone() if isinstance(rows, slice) else found
         product = self.queries[rows] @ self.x.T
         gram = product if isinstance(product, Tensor) else torch.from_numpy(product.toarray())
         # In place, and each pass over the block counts: at 50,000 rows these take as long as the product.
         # What the subtraction leaves of equal rows is rounding: let duplicates tie at zero.
         if self.metric == "chord":
-            squared = torch.threshold_(gram.mul_(-2).add_(2), 2 * _ROUNDING, 0.0)
+            squared = torch.threshold_(gram.mul_(-2).add_(2), 2 * ROUNDING, 0.0)
         else:
             scale = self.query_squares[rows, None] + self.squares
             squared = torch.add(scale, gram, alpha=-2, out=gram)
-            squared.masked_fill_(squared <= scale.mul_(_ROUNDING), 0)
+            squared.masked_fill_(squared <= scale.mul_(ROUNDING), 0)
         if self.metric == "sqeuclidean":
             return squared
         distances = squared.sqrt_()
@@ -126,10 +132,10 @@ def _array(x: Any) -> Any:
 
 
 def _prepared(x: Any, metric: Metric, offset: Any) -> tuple[Any, Tensor]:
-    """Return rows ready for products, and their squared lengths before scaling."""
+    """Return rows ready for products, and their squared lengths; an empty row has length 1 under the chord."""
     if isinstance(x, Tensor):
         x = x - offset
-        squares = x.square().sum(dim=1)
+        squares = torch.linalg.vecdot(x, x)
     else:
         squares = torch.from_numpy(np.asarray(x.multiply(x).sum(axis=1), dtype=np.float64).ravel())
     if metric == "chord":
@@ -138,10 +144,13 @@ def _prepared(x: Any, metric: Metric, offset: Any) -> tuple[Any, Tensor]:
             x = x * scale[:, None]
         else:
             x = scipy.sparse.csr_array(scipy.sparse.diags_array(scale.numpy()) @ x)
+        squares = torch.ones_like(squares)
     return x, squares
 
 
 def _check_finite_rows(x: Any) -> None:
+    if isinstance(x, Tensor) and np.isfinite(largest_entries(x.numpy(), axis=None)):
+        return  # NaN and infinity would be the largest
     # A sparse row's largest entry is finite if all are, and tells which row it is.
     check_finite(x if isinstance(x, Tensor) else torch.from_numpy(largest_entries(x, axis=1)[:, None]), "x")
 

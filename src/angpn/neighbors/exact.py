@@ -1,6 +1,6 @@
 """Pairwise distances D of Eq. (5): the full matrix, or each row's m nearest candidates."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,11 +8,16 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from angpn.kernels.selection import smallest_rows, tied_rows
+from angpn.kernels.threads import over_rows
 from angpn.neighbors.distance_blocks import BLOCK_BYTES as BLOCK_BYTES
 from angpn.neighbors.distance_blocks import DistanceBlocks, in_dtype
 from angpn.neighbors.distance_blocks import Metric as Metric
 from angpn.neighbors.neighborhood import Neighborhood
+from angpn.neighbors.screening import Screened, Screening, nothing_found
 from angpn.utils.checks import as_float_tensor
+
+Priorities = Callable[[int], Tensor]  # of all columns, (r, n), for so many rows
 
 
 def pairwise_distances(
@@ -43,7 +48,7 @@ def pairwise_distances(
     rows = DistanceBlocks(x, metric)
     if rows.n == 0:
         return torch.zeros(0, 0, dtype=rows.dtype)
-    blocks = [rows.distances(slice(start, stop)) for start, stop in rows.blocks()]
+    blocks = [rows.distances(block) for block in rows.blocks(rows.n)]
     return in_dtype(torch.cat(blocks).fill_diagonal_(0), rows.dtype)
 
 
@@ -83,14 +88,12 @@ def nearest_candidates(
             f"n_candidates must lie between 1 and n_samples - 1 = {rows.n - 1}, got {n_candidates}; "
             "lower n_candidates or pass more data"
         )
-    shuffles = _shuffles(rows.n, random_state)
-    found = []
-    for start, stop in rows.blocks():
-        block = rows.distances(slice(start, stop))
-        block[torch.arange(stop - start), torch.arange(start, stop)] = torch.inf
-        found.append(_nearest(block, n_candidates, shuffles))
-        on_rows(stop - start)
-    indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
+    priorities = _shuffles(rows.n, random_state)
+    if rows.is_dense:
+        found = _complete(Screening(rows).of_rows(rows, n_candidates, on_rows), rows, priorities, other=True)
+    else:
+        found = _complete(nothing_found(rows.n, n_candidates), rows, priorities, other=True, on_rows=on_rows)
+    indices, distances = found
     if torch.isinf(distances).any():
         raise ValueError(
             f"n_candidates={n_candidates} needs that many finite distances in every row, got fewer in row "
@@ -154,24 +157,25 @@ class ExactSearch:
         random_state: int = 0,
         each_anew: bool = False,
     ) -> None:
-        n, self._count = x.shape[0], n_candidates
+        n, self._count = x.shape[0], min(n_candidates, x.shape[0])
         self._rows = None if metric == "precomputed" else DistanceBlocks(x, metric)
-        order = torch.randperm(n, generator=torch.Generator().manual_seed(int(random_state)))
-        self._shuffles = _shuffles(n, random_state) if each_anew else lambda count: order.expand(count, -1)
+        self._screening = Screening(self._rows) if self._rows is not None and self._rows.is_dense else None
+        self._priorities = _shuffles(n, random_state) if each_anew else _one_shuffle(n, random_state)
 
     def __call__(self, queries: Any) -> tuple[Tensor, Tensor]:  # (r, m) each
         """Return what :func:`nearest_fitted` does."""
         if self._rows is None:
             matrix = as_float_tensor(queries, "distances")
-            blocks: Iterator[Tensor] = iter([matrix.double()])
-            dtype = matrix.dtype
+            known = matrix.double().nan_to_num(nan=torch.inf, posinf=torch.inf)
+            indices, distances = _nearest(known, self._count, self._priorities)
+            return indices.long(), in_dtype(distances, matrix.dtype)
+        rows = self._rows.of_queries(queries)
+        if self._screening is not None:
+            screened = self._screening.of_queries(rows, self._count)
         else:
-            rows = self._rows.of_queries(queries)
-            blocks = (rows.distances(slice(start, stop)) for start, stop in rows.blocks())
-            dtype = rows.dtype
-        found = [_nearest(block, self._count, self._shuffles) for block in blocks]
-        indices, distances = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return indices, in_dtype(distances, dtype)
+            screened = nothing_found(rows.queries.shape[0], self._count)
+        indices, distances = _complete(screened, rows, self._priorities)
+        return indices.long(), in_dtype(distances, rows.dtype)
 
 
 def nearest_fitted(
@@ -203,24 +207,51 @@ def distances_from(
     return distances
 
 
-def _shuffles(n: int, seed: int) -> Callable[[int], Tensor]:
-    """Return a function that draws so many orders of n columns."""
+def _shuffles(n: int, seed: int) -> Priorities:
+    """Return a function that draws priorities of n columns for each of so many rows."""
     generator = torch.Generator().manual_seed(int(seed))
-    return lambda count: torch.rand(count, n, generator=generator).argsort(dim=1)
+    return lambda count: torch.rand(count, n, generator=generator)
 
 
-def _nearest(block: Tensor, count: int, shuffles: Callable[[int], Tensor]) -> tuple[Tensor, Tensor]:
+def _one_shuffle(n: int, seed: int) -> Priorities:
+    """Return one that draws them once for all rows."""
+    places = torch.randperm(n, generator=torch.Generator().manual_seed(int(seed))).argsort()
+    return lambda count: places.float().expand(count, -1).contiguous()
+
+
+def _complete(
+    screened: Screened,
+    rows: DistanceBlocks,
+    priorities: Priorities,
+    *,
+    other: bool = False,  # than the query itself
+    on_rows: Callable[[int], None] = lambda count: None,
+) -> tuple[Tensor, Tensor]:  # (r, m) each
+    """Search among all distances in float64 where screening could not tell."""
+    indices, distances, done = (torch.from_numpy(part) for part in screened)
+    left = (~done).nonzero().squeeze(1)
+    for block in rows.blocks(len(left)):
+        some = left[block]
+        to_all = rows.distances(some.numpy())
+        if other:
+            to_all[torch.arange(len(some)), some] = torch.inf
+        indices[some], distances[some] = _nearest(to_all, indices.shape[1], priorities)
+        on_rows(len(some))
+    return indices, distances
+
+
+def _nearest(block: Tensor, count: int, priorities: Priorities) -> tuple[Tensor, Tensor]:
     """Return columns and values of the ``count`` smallest entries of each row, smallest first.
 
-    Ties for the last place are decided by ``shuffles``, which draws an order of the columns for each of some rows.
+    Ties for the last place are decided by ``priorities``, which draws those of all columns for each of some rows.
     """
-    values, indices = block.topk(min(count + 1, block.shape[1]), largest=False)
-    rows = (values[:, count - 1] == values[:, -1]).nonzero().squeeze(1) if values.shape[1] > count else ()
-    values, indices = values[:, :count].clone(), indices[:, :count].clone()
-    # Rows in which the next one is as near as the last: a tie for the last place.
-    if len(rows):
-        shuffle = shuffles(len(rows))
-        order = block[rows].gather(1, shuffle).argsort(dim=1, stable=True)[:, :count]
-        indices[rows] = shuffle.gather(1, order)
-        values[rows] = block[rows].gather(1, indices[rows])
+    n = len(block)
+    indices, values = torch.empty(n, count, dtype=torch.int32), torch.empty(n, count, dtype=block.dtype)
+    done = torch.empty(n, dtype=torch.bool)
+    block = block.contiguous()
+    over_rows(smallest_rows, n, *(part.numpy() for part in (block, indices, values, done)))
+    tied = (~done).nonzero().squeeze(1)
+    if len(tied):
+        shuffled = priorities(len(tied))
+        over_rows(tied_rows, len(tied), *(part.numpy() for part in (tied, block, shuffled, indices, values)))
     return indices, values

@@ -107,7 +107,6 @@ class SelfTraining:
             Problem(
                 self._features_with(model.graph_probabilities),
                 self._training_set(model, self._options.config.max_pseudo_labels),
-                {learner.parameters: learner for learner in model.learners},
             )
             for model in models
         ]

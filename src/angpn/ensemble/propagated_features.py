@@ -38,10 +38,10 @@ class Adjacency:
         self._graph, self._direction, self.partition, self._order = graph, direction, partition, order
         self.n_rows = graph.shape[0]
 
-    def __call__(self, features: Tensor) -> Tensor:  # (n, p)
-        """Return ``A features``."""
+    def __call__(self, features: Tensor, alpha: float = 1.0) -> Tensor:  # (n, p)
+        """Return the features after one hop of Eq. (13); by default ``A features``."""
         matrix, halo_exchange = self._matrix
-        return sparse_product(*matrix, halo_exchange(features))
+        return sparse_product(*matrix, halo_exchange(features), alpha)
 
     def dense(self) -> Tensor:  # (n, n) float64
         """Return the whole matrix; for few rows, all of them held by this process."""
@@ -63,8 +63,7 @@ def after_each_hop(features: Tensor, adjacency: Adjacency, alpha: float, n_hops:
     """Yield the features after 0, 1, ... hops of Eq. (13)."""
     yield features
     for _ in range(n_hops):
-        received = adjacency(features)
-        features = torch.lerp(features, received, alpha, out=received)
+        features = adjacency(features, alpha)
         yield features
 
 

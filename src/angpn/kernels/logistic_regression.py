@@ -17,7 +17,7 @@ _compile: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
 )
 
-_HISTORY = 10  # pairs of L-BFGS
+_HISTORY = 5  # pairs of L-BFGS
 _MAX_EVALUATIONS = 30  # of a line search
 _ENOUGH = 0.9  # a line search ends where the slope is at most this part of that at its start
 _LONGEST = 100.0  # how many times as long a step may become at once

@@ -209,31 +209,29 @@ def _drop(size, width, slack, count, columns, keys, scratch):
 
 @_compile
 def _smallest(values, size, count):
-    """Return the ``count``-th smallest of the first ``size`` values, whose order is lost."""
-    begin, end, place = 0, size, count - 1
+    """Return the ``count``-th smallest of the first ``size`` values, which are overwritten."""
     while True:
-        a, b, c = values[begin], values[(begin + end) // 2], values[end - 1]
+        a, b, c = values[0], values[size // 2], values[size - 1]
         pivot = max(min(a, b), min(max(a, b), c))
-        middle = _partition(values, begin, end, pivot, False)
-        if place < middle:
-            end = middle
-            continue
-        begin, middle = middle, _partition(values, middle, end, pivot, True)
-        if place < middle:
+        n_below, n_above = 0, 0
+        for place in range(size):
+            n_below += values[place] < pivot
+            n_above += values[place] > pivot
+        if n_below < count <= size - n_above:
             return pivot
-        begin = middle
-
-
-@_compile
-def _partition(values, begin, end, pivot, with_pivot):
-    """Move values below the pivot, or up to it, to the front; return where the others begin."""
-    middle = _place(begin)
-    for place in range(begin, end):
-        value = values[place]
-        values[place] = values[middle]
-        values[middle] = value
-        middle += _place(value <= pivot if with_pivot else value < pivot)
-    return np.int64(middle)
+        left = _place(0)
+        if count <= n_below:
+            for place in range(size):
+                value = values[place]
+                values[left] = value
+                left += _place(value < pivot)
+        else:
+            count -= size - n_above
+            for place in range(size):
+                value = values[place]
+                values[left] = value
+                left += _place(value > pivot)
+        size = np.int64(left)
 
 
 @_compile

@@ -185,7 +185,10 @@ def test_weights_reach_the_base_learners(recorder):
 
 
 def after(*log_likelihoods, n_held_out):
-    return [Round(None, None, torch.empty(0), [], 0.5, each, n_held_out, 0.0) for each in log_likelihoods]
+    return [
+        Round(None, None, torch.empty(0), [], 0.5, each, n_held_out, 0.0, number)
+        for number, each in enumerate(log_likelihoods)
+    ]
 
 
 def test_while_few_labels_are_held_out_a_further_round_must_make_them_clearly_likelier():

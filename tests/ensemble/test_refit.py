@@ -92,6 +92,19 @@ def test_a_label_that_was_corrected_no_longer_calibrates_as_it_was(fitted):
     assert_array_equal(np.sort(rows), np.arange(60))  # once, by the prediction with its new label
 
 
+def test_where_self_training_was_given_up_pseudo_labels_play_no_part(recorder):
+    running = train_selected(X, FIRST, [recorder.parameters], OPTIONS)
+    first, second = islice(running, 2)
+    more = labels_of(np.arange(70))
+    for last, with_pseudo_labels in ((first, False), (second, True)):
+        recorder.problems.clear()
+        Refit(last, FIRST.codes, FIRST)(more, OPTIONS)
+        ((_, training, starts),) = recorder.problems
+        assert (len(training.rows) > 70) == with_pseudo_labels
+        assert_array_equal(training.rows[:70], np.arange(70))
+        assert starts.keys() == {recorder.parameters}
+
+
 def test_it_searches_again_once_labels_have_grown_by_half(fitted):
     assert not fitted.needs_search(labels_of(np.arange(89)), CONFIG)
     assert fitted.needs_search(labels_of(np.arange(90)), CONFIG)

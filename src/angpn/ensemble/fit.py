@@ -31,6 +31,7 @@ class Round(NamedTuple):
     log_likelihood: float  # of them all
     n_held_out: int
     loss: float  # of the labels it was trained on
+    number: int  # from 0; the first is trained on given labels alone
     features: PropagatedFeatures | None = None  # of the ensemble, where they are kept
 
     @property
@@ -66,7 +67,7 @@ def train(selection: Selection, labels: Labels, options: EnsembleOptions) -> Gen
             for model in validated
             if model.probabilities is not None
         ]
-        yield make_round(calibrated, selection.rows, final, held_out, labels, options)
+        yield make_round(calibrated, selection.rows, final, held_out, labels, options, number)
 
 
 def best_round(rounds: Sequence[Round], config: EnsembleConfig) -> int:
@@ -88,6 +89,7 @@ def make_round(
     held_out: list[tuple[Array, Tensor]],
     labels: Labels,
     options: EnsembleOptions,
+    number: int,
 ) -> Round:
     """Return the ensemble that a trained and calibrated model is, and how well it does."""
     codes, config, training = labels.codes, options.config, final.fold.training
@@ -107,5 +109,6 @@ def make_round(
         calibrated.log_likelihood,
         calibrated.n_held_out,
         -float(of_truth.clamp(min=1e-12).log().mean()),
+        number,
         final.features,
     )

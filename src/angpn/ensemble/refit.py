@@ -15,7 +15,7 @@ from angpn.ensemble.base_learners import fit_base_learners, mean_log_proba
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.fit import Round, make_round
-from angpn.ensemble.folds import Fold, Labels, rows_of
+from angpn.ensemble.folds import Fold, Labels, given_labels, rows_of
 from angpn.ensemble.model_selection import pick_centers
 from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
 from angpn.ensemble.self_training import CalibratedRound, FoldModel, training_set
@@ -76,7 +76,9 @@ class Refit:
             features = PropagatedFeatures(rows.features, rows.neighborhood, options.graph, hops, probabilities)
         labelled = np.flatnonzero(labels.codes != UNLABELLED)
         partition = rows.neighborhood.partition
-        training = training_set(labels, labelled, last.probabilities, config.max_pseudo_labels, partition, options)
+        training = given_labels(labels, labelled)
+        if last.number > 0:  # else held-out labels said that pseudo-labels mislead
+            training = training_set(labels, labelled, last.probabilities, config.max_pseudo_labels, partition, options)
         ((*learners,),) = fit_base_learners(
             parameters,
             [Problem(features, training, dict(zip(parameters, ensemble.learners, strict=True)))],
@@ -95,7 +97,7 @@ class Refit:
             options.keep_features,
             features if options.keep_features else None,
         )
-        found = make_round(calibrated, rows, final, held, labels, options)
+        found = make_round(calibrated, rows, final, held, labels, options, last.number)
         return Refit(found, labels.codes, self.searched, *self._surprise(labels))
 
     def _calibrate(self, labels: Labels, config: EnsembleConfig) -> tuple[list[tuple[Array, Tensor]], CalibratedRound]:

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from angpn.features import TextFeatures, read_texts, text_features
-from angpn.features.text import TextState
+from angpn.features.text import TextState, _split_words
 
 TEXTS = [
     "The cat sat on the mat",
@@ -96,6 +96,12 @@ def test_words_of_other_languages_stay_whole(text, words):
 
 
 # State
+
+
+def test_words_in_ascii_are_those_of_all_scripts():
+    for seed in range(20):
+        text = bytes(np.random.default_rng(seed).integers(128, size=500, dtype=np.uint8)).decode().lower()
+        assert _split_words(text) == _split_words(f"{text} é") != []
 
 
 def test_a_state_goes_through_json_and_encodes_alike():

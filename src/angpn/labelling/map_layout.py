@@ -1,11 +1,12 @@
 """Two-dimensional layout of rows for the map of the report."""
 
 import numpy as np
-from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-N_LANDMARKS = 3000  # t-SNE of more rows would take longer than the fit
+from angpn.labelling.tsne import tsne
+
+N_LANDMARKS = 3000  # the time of t-SNE grows with their square: two seconds
 
 
 def map_layout(
@@ -31,8 +32,7 @@ def map_layout(
         return generator.normal(size=(n, 2)).astype(rows.dtype)
     landmarks = np.sort(generator.permutation(n)[:N_LANDMARKS])
     perplexity = min(30.0, max(1.0, (len(landmarks) - 1) / 3))
-    tsne = TSNE(init="pca" if min(rows.shape) > 1 else "random", perplexity=perplexity, random_state=random_state)
-    landmark_positions = tsne.fit_transform(rows[landmarks])
+    landmark_positions = tsne(rows[landmarks], perplexity=perplexity, random_state=random_state)
     positions = np.empty((n, 2), dtype=landmark_positions.dtype)
     positions[landmarks] = landmark_positions
     rest = np.setdiff1d(np.arange(n), landmarks)

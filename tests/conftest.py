@@ -14,6 +14,14 @@ settings.register_profile("local", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(tmp_path_factory):
+    """A folder for cached features, so that tests neither use the user's nor change it."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("ANGPN_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def real_data():
     """A reader of the sparse sets in the folder that ANGPN_DATA names: (features, labels), rows at unit length."""

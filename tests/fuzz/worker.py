@@ -38,6 +38,7 @@ def serve(connection: Connection, folder: Path, limits: Limits) -> None:
         os.dup2(log.fileno(), sys.stderr.fileno())
         os.dup2(log.fileno(), sys.stdout.fileno())
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)  # the driver removes it, however this process ends
+    os.environ["ANGPN_CACHE"] = str(folder / "cache")
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_DATA, (limits.address_bytes,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

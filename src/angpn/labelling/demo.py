@@ -8,7 +8,7 @@ from sklearn.preprocessing import normalize
 from sklearn.semi_supervised import LabelSpreading
 
 from angpn.labelling import LabellingOptions, LabellingResult, LabellingTask, Rows
-from angpn.labelling.encoders import make_thumbnail
+from angpn.labelling.image_encoder import make_thumbnail
 from angpn.utils.labels import UNLABELLED
 
 

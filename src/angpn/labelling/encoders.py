@@ -1,26 +1,20 @@
 """Encoders from rows to features, fitted once and saved with the model."""
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse
 
-from angpn.features import TextFeatures, image_features
-from angpn.features.image_file import MAX_PIXELS, read_image
-from angpn.features.image_source import ImageSource
+from angpn.features import TextFeatures
+from angpn.features.image_file import MAX_PIXELS
 from angpn.features.text import TextState
+from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import Kind, Rows
 from angpn.labelling.table_encoder import TableEncoder
 from angpn.utils.array_checks import check_arrays, floats
-from angpn.utils.optional import require
 from angpn.utils.schema import Saved
 from angpn.utils.typing import Array
-
-THUMBNAIL_PIXELS = 64
 
 
 class Encoder(Protocol):
@@ -44,75 +38,10 @@ class Encoder(Protocol):
         """Restore a fitted encoder, after a check of its arrays."""
 
 
-class ImageState(Saved, frozen=True):
-    """What a file keeps of an :class:`ImageEncoder`: nothing, its network is pretrained."""
-
-
 class ArrayState(Saved, frozen=True):
     """What a file keeps of an :class:`ArrayEncoder` beside the medians."""
 
     impute: bool
-
-
-class ImageEncoder:
-    """Image features by a network trained on ImageNet; keeps a thumbnail of each image."""
-
-    def __init__(self, *, skip_bad: bool = False, max_pixels: int = MAX_PIXELS, progress: bool = False) -> None:
-        self.skip_bad, self.max_pixels, self.progress = skip_bad, max_pixels, progress
-        self.thumbnails: list[str] = []
-        self.unreadable: dict[int, str] = {}  # why an image could not be read, by its row
-
-    def fit(self, content: Sequence[Path]) -> Any:
-        """Return the features; the network is pretrained, so nothing is fitted."""
-        return self.transform(content)
-
-    def transform(self, content: Sequence[Path]) -> Any:  # (readable images, d)
-        """Return the features of the images that can be read."""
-        self.thumbnails, self.unreadable = [], {}
-        source = ImageSource(len(content), lambda row: self._read(row, content[row]))
-        features = image_features(source, progress=self.progress)
-        kept = [row for row in range(len(content)) if row not in self.unreadable]
-        if not kept:
-            raise ValueError(
-                f"at least one image must be readable, got {len(content)} that are not; {self.unreadable[0]}"
-            )
-        return features[kept]
-
-    def _read(self, row: int, path: Path) -> Array:
-        try:
-            image = read_image(path, max_pixels=self.max_pixels)
-        except (ValueError, OSError) as error:
-            if not self.skip_bad:
-                raise ValueError(f"{error}, or pass --skip-bad") from None
-            self.unreadable[row] = str(error)
-            return np.zeros((8, 8, 3), np.uint8)
-        self.thumbnails.append(make_thumbnail(image))
-        return image
-
-    @property
-    def n_features(self) -> None:
-        """Not known before the network is loaded."""
-
-    def to_state(self) -> tuple[ImageState, dict[str, Array]]:
-        """Return plain values, and arrays."""
-        return ImageState(), {}
-
-    @classmethod
-    def from_state(cls, state: ImageState, arrays: Mapping[str, Array]) -> Self:
-        """Restore a fitted encoder."""
-        check_arrays(arrays, {})
-        return cls()
-
-
-def make_thumbnail(
-    image: Array,  # (h, w, 3) uint8
-) -> str:
-    """Return a small JPEG of an image as a data URI."""
-    picture = require("PIL.Image", "pip install angpn[images]").fromarray(image)
-    picture.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=70)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
 class TextEncoder:
@@ -200,13 +129,14 @@ def encoder_for(
     categorical: Sequence[str] = (),
     skip_bad: bool = False,
     max_pixels: int = MAX_PIXELS,
+    cache: bool = False,
     progress: bool = False,
 ) -> Encoder:
     """Return the unfitted encoder for this kind of rows."""
     if categorical and rows.kind != "table":
         raise ValueError(f"--categorical is for tables, got {rows.kind}; leave it out")
     if rows.kind == "images":
-        return ImageEncoder(skip_bad=skip_bad, max_pixels=max_pixels, progress=progress)
+        return ImageEncoder(skip_bad=skip_bad, max_pixels=max_pixels, cache=cache, progress=progress)
     if rows.kind == "text":
         return TextEncoder()
     return TableEncoder(impute=impute, categorical=categorical) if rows.kind == "table" else ArrayEncoder(impute=impute)

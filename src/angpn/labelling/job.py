@@ -14,7 +14,8 @@ from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.base import BaseANGPNClassifier
 from angpn.estimators.network import ANGPNNetworkClassifier
 from angpn.features.image_file import MAX_PIXELS
-from angpn.labelling.encoders import Encoder, ImageEncoder, encoder_for
+from angpn.labelling.encoders import Encoder, encoder_for
+from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import Rows, read_rows
 from angpn.labelling.label_errors import Suspect, find_suspects
 from angpn.labelling.label_file import read_labels
@@ -45,6 +46,7 @@ class LabellingOptions:
         excel_safe: Put an apostrophe before ids and labels in ``predictions.csv`` that a spreadsheet would run as a
             formula.
         max_pixels: An image with more pixels is one that cannot be read.
+        cache: Take the features of images from the user's cache, and keep new ones there.
         holdout: Share of the given labels to hold out of a first fit, to measure accuracy on them.
         seed: Seed of the fit and of the held-out labels.
         model: "auto" fits :class:`angpn.ANGPNClassifier`, "network" ``angpn.ANGPNNetworkClassifier``.
@@ -62,6 +64,7 @@ class LabellingOptions:
     skip_bad: bool = False
     excel_safe: bool = False
     max_pixels: int = MAX_PIXELS
+    cache: bool = True
     holdout: float = 0.0
     seed: int = 0
     model: Model = "auto"
@@ -217,6 +220,7 @@ def make_encoder(task: LabellingTask, *, progress: bool = False) -> Encoder:
         categorical=options.categorical,
         skip_bad=options.skip_bad,
         max_pixels=options.max_pixels,
+        cache=options.cache,
         progress=progress,
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.features.image_file import MAX_PIXELS
-from angpn.labelling.encoders import ImageEncoder
+from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import TABLES, Rows, read_rows
 from angpn.labelling.job import LabellingResult
 from angpn.labelling.output_folder import CLASSIFIER, ENCODER, MODEL, PREDICTIONS, REPORT, replacing_output
@@ -63,6 +63,7 @@ def predict_file(
     skip_bad: bool = False,
     excel_safe: bool = False,
     max_pixels: int = MAX_PIXELS,
+    cache: bool = True,
     progress: bool = False,
 ) -> NewPredictions:
     """Predict the labels of new rows by a saved model.
@@ -73,6 +74,7 @@ def predict_file(
         skip_bad: Leave out images that cannot be read.
         excel_safe: Put an apostrophe before ids and labels that a spreadsheet would run as a formula.
         max_pixels: An image with more pixels is one that cannot be read.
+        cache: Take the features of images from the user's cache, and keep new ones there.
         progress: Show a progress bar while images are encoded.
 
     Returns:
@@ -85,7 +87,7 @@ def predict_file(
     saved, classifier = _load_model(Path(model))
     rows, encoder = _read_new_rows(path, saved), saved.encoder
     if isinstance(encoder, ImageEncoder):
-        encoder.skip_bad, encoder.max_pixels, encoder.progress = skip_bad, max_pixels, progress
+        encoder.skip_bad, encoder.max_pixels, encoder.cache, encoder.progress = skip_bad, max_pixels, cache, progress
     features = encoder.transform(rows.content)
     skipped = dict[str, str]()
     ids = rows.ids

@@ -26,18 +26,25 @@ class SupportGraph:
     def aggregate_transposed(self, factor: float, features: Array, out: Array) -> None:
         """out += factor * S^T features, these being by row of the graph."""
         ends, sources, places = self._transposed(len(out))
-        parts = ends, sources, places, self.weights.reshape(-1), features[:0, 0], features.dtype.type(factor)
+        parts = ends, sources, places, self.weights.reshape(-1), features.dtype.type(factor)
         over_rows(rows.aggregate_transposed_rows, len(out), *parts, features, out)
 
-    def add_candidate_gradient(
-        self, of_affinities: Array, inverse: Array, graph_features: Array, of_graph_features: Array
+    def add_gradients(
+        self,
+        factor: float,
+        of_output: Array,  # by row of the graph
+        of_inputs: Array,
+        of_affinities: Array,
+        graph_features: Array,
+        inverse: Array,
+        normalize: bool,
+        of_graph_features: Array,
     ) -> None:
-        """Add the gradient that the affinities have with respect to the features of the candidates."""
-        ends, sources, places = self._transposed(len(graph_features))
-        if len(self.chosen) < len(graph_features):
-            sources = self.chosen[sources]
-        parts = ends, sources, places, of_affinities.reshape(-1), inverse, graph_features.dtype.type(1)
-        over_rows(rows.aggregate_transposed_rows, len(graph_features), *parts, graph_features, of_graph_features)
+        """of_inputs += factor * S^T of_output, and add what the affinities pass on to the features of candidates."""
+        lists = *self._transposed(len(graph_features)), self.chosen
+        propagation = graph_features.dtype.type(factor), self.weights.reshape(-1), of_output, of_inputs
+        affinities = of_affinities.reshape(-1), graph_features, inverse, normalize, of_graph_features
+        over_rows(rows.transposed_gradient_rows, len(graph_features), *lists, *propagation, *affinities)
 
     def to_csr(self, n_columns: int) -> scipy.sparse.csr_array:
         """Return it as a sparse matrix without zeros."""

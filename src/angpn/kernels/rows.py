@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 # Sums may be reordered, so that they can be vectorised; infinities and NaN keep their meaning.
-_compile: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
+compile_loop: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
 )
 # The same without fused multiplications: the products of equal rows are then equal to the last bit.
@@ -23,7 +23,7 @@ _compile_unfused: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
 )
 
 
-@_compile
+@compile_loop
 def step_rows(
     start,
     stop,
@@ -118,7 +118,7 @@ def step_rows(
     return finite
 
 
-@_compile
+@compile_loop
 def _project(bound, largest, used, score, taken, columns, weights):
     """Project the scores onto the simplex: fill in support and weights, and return how many they are.
 
@@ -147,7 +147,7 @@ def _project(bound, largest, used, score, taken, columns, weights):
     return kept
 
 
-@_compile
+@compile_loop
 def _keep_above(threshold, used, score, taken, columns):
     """Move the scores above the threshold, and their columns, to the front; return how many they are."""
     kept = 0
@@ -159,7 +159,7 @@ def _keep_above(threshold, used, score, taken, columns):
     return kept
 
 
-@_compile
+@compile_loop
 def inverse_lengths(start, stop, features, inverse):
     """Compute 1 / |f_i|, or 0 for a row of no length, as :func:`angpn.anfp.algorithm.unit_rows`."""
     for i in range(start, stop):
@@ -167,7 +167,7 @@ def inverse_lengths(start, stop, features, inverse):
         inverse[i] = 1 / np.sqrt(square) if square > 1e-12 else 0
 
 
-@_compile
+@compile_loop
 def aggregate_rows(start, stop, chosen, sizes, columns, weights, keep, factor, features, out):
     """Add keep * f_i + factor * sum_j w_pj f_j to out_p."""
     for p in range(start, stop):
@@ -177,7 +177,7 @@ def aggregate_rows(start, stop, chosen, sizes, columns, weights, keep, factor, f
         _add_rows(sizes[p], columns[p], weights[p], factor, features, mine)
 
 
-@_compile
+@compile_loop
 def transpose(sizes, columns, ends, sources, places):
     """List by column j, in the order of rows, the rows p it is an entry of, and where in the flat weights.
 
@@ -200,24 +200,27 @@ def transpose(sizes, columns, ends, sources, places):
             ends[columns[p, entry]] = place + 1
 
 
-@_compile
-def aggregate_transposed_rows(start, stop, ends, sources, places, weights, by_source, factor, features, out):
-    """Add factor * sum_s w_sj b_s f_s over its sources s to out_j; weights are flat, empty ``by_source`` is all 1."""
-    longest = 0
-    for j in range(start, stop):
-        longest = max(longest, ends[j] - (ends[j - 1] if j > 0 else 0))
-    values = np.empty(longest, weights.dtype)
+@compile_loop
+def aggregate_transposed_rows(start, stop, ends, sources, places, weights, factor, features, out):
+    """Add factor * sum_s w_sj f_s over its sources s to out_j; weights are flat."""
+    values = np.empty(_longest(start, stop, ends), weights.dtype)
     for j in range(start, stop):
         first = ends[j - 1] if j > 0 else 0
         for entry in range(first, ends[j]):
             values[entry - first] = weights[places[entry]]
-        if by_source.shape[0] > 0:
-            for entry in range(first, ends[j]):
-                values[entry - first] *= by_source[sources[entry]]
         _add_rows(ends[j] - first, sources[first:], values, factor, features, out[j])
 
 
-@_compile
+@compile_loop
+def _longest(start, stop, ends):
+    """Return the length of the longest list."""
+    longest = 0
+    for j in range(start, stop):
+        longest = max(longest, ends[j] - (ends[j - 1] if j > 0 else 0))
+    return longest
+
+
+@compile_loop
 def gradient_rows(
     start,
     stop,
@@ -235,8 +238,10 @@ def gradient_rows(
     inverse,
     of_affinities,  # to be filled, on the support
     of_graph_features,  # to be filled in the chosen rows
+    keep,
+    of_inputs,
 ):
-    """Go back through the graph, as far as it stays in the row.
+    """Go back through the graph, as far as it stays in the row; add keep * a_p to its row of ``of_inputs``.
 
     The gradient of a weight is ``factor * <a_p, b_j>``, plus ``factor * <b_i, a_j>`` if both, plus what the degrees of
     its two ends add. The Jacobian of the rule takes it to the affinities: on the support it subtracts the mean for
@@ -262,9 +267,53 @@ def gradient_rows(
             values[entry] = gradient[entry] * inverse[mine[entry]]
         of_graph_features[i, :] = 0
         _add_rows(size, mine, values, one, graph_features, of_graph_features[i])
+        if keep != zero:
+            for channel in range(a.shape[1]):
+                of_inputs[i, channel] += keep * a[p, channel]
 
 
-@_compile
+@compile_loop
+def transposed_gradient_rows(
+    start,
+    stop,
+    ends,
+    sources,
+    places,
+    chosen,
+    factor,
+    weights,  # flat
+    of_output,  # by row of the graph
+    of_inputs,
+    of_affinities,  # flat
+    graph_features,
+    inverse,
+    normalize,
+    of_graph_features,
+):
+    """Go back through the transposed graph: from the sources s of j, the rows of the graph that j is an entry of, to j.
+
+    Add factor * sum_s w_sj g_s to ``of_inputs``, and what the affinities of s with j pass on to ``of_graph_features``.
+    If ``normalize``, the latter is then turned from the gradient of the rows at unit length into that of the rows.
+    """
+    one = weights.dtype.type(1)
+    longest = _longest(start, stop, ends)
+    values, rows = np.empty(longest, weights.dtype), np.empty(longest, np.int32)
+    for j in range(start, stop):
+        first = ends[j - 1] if j > 0 else 0
+        size = ends[j] - first
+        for entry in range(size):
+            values[entry] = weights[places[first + entry]]
+        if factor != 0:
+            _add_rows(size, sources[first:], values, factor, of_output, of_inputs[j])
+        for entry in range(size):
+            rows[entry] = chosen[sources[first + entry]]
+            values[entry] = of_affinities[places[first + entry]] * inverse[rows[entry]]
+        _add_rows(size, rows, values, one, graph_features, of_graph_features[j])
+    if normalize:
+        unit_gradient_rows(start, stop, graph_features, inverse, of_graph_features)
+
+
+@compile_loop
 def unit_gradient_rows(start, stop, features, inverse, gradient):
     """Turn the gradient of the rows at unit length into that of the rows themselves, in place."""
     for i in range(start, stop):
@@ -274,7 +323,7 @@ def unit_gradient_rows(start, stop, features, inverse, gradient):
             mine[channel] = inverse[i] * (mine[channel] - along * row[channel])
 
 
-@_compile
+@compile_loop
 def _products(size, columns, row, features, out):
     """Compute <row, f_j> for the columns j; four at once: the row is loaded once, and no sum waits for another."""
     zero = row.dtype.type(0)
@@ -296,7 +345,7 @@ def _products(size, columns, row, features, out):
         entry += 1
 
 
-@_compile
+@compile_loop
 def _dot(a, b):
     total = a.dtype.type(0)
     for channel in range(a.shape[0]):
@@ -304,7 +353,7 @@ def _dot(a, b):
     return total
 
 
-@_compile
+@compile_loop
 def _add_rows(size, columns, weights, factor, features, out):
     """Add factor * sum over the entries of weight * row of features; four at once, to touch ``out`` less often."""
     width = out.shape[0]
@@ -326,7 +375,7 @@ def _add_rows(size, columns, weights, factor, features, out):
         entry += 1
 
 
-@_compile
+@compile_loop
 def sparse_product_rows(start, stop, lists, row_starts, row_columns, row_values, starts, columns, values, width, out):
     """Compute out_il = <r_i, x_j> with j the l-th candidate of i, for two CSR matrices of ``width`` columns."""
     row = np.zeros(width, values.dtype)

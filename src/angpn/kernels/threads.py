@@ -29,12 +29,17 @@ _SMALL = 2000
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-def over_rows(kernel: Callable[..., Any], n_rows: int, *arguments: Any) -> list[Any]:
-    """Call ``kernel(start, stop, *arguments)`` for ranges that cover all rows; return what each returned."""
-    parts = max(1, min(torch.get_num_threads(), n_rows // _MIN_ROWS))
-    bounds = [n_rows * part // parts for part in range(parts + 1)]
+def over_rows(
+    kernel: Callable[..., Any], n_rows: int, *arguments: Any, at_least: int = _MIN_ROWS, multiple: int = 1
+) -> list[Any]:
+    """Call ``kernel(start, stop, *arguments)`` for ranges that cover all rows; return what each returned.
+
+    A range has ``at_least`` so many rows, and starts at a multiple of ``multiple``.
+    """
+    parts = max(1, min(torch.get_num_threads(), n_rows // at_least))
     if parts == 1:
         return [kernel(0, n_rows, *arguments)]
+    bounds = [*(n_rows * part // parts // multiple * multiple for part in range(parts)), n_rows]
 
     def run(part: int) -> Any:
         return kernel(bounds[part], bounds[part + 1], *arguments)

@@ -222,7 +222,7 @@ class Neighborhood:
 
     def as_arrays(self, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         """Return indices as int32 and distances in ``dtype``, contiguous, for compiled code."""
-        key = ("arrays", dtype.name)
+        key = ("arrays", dtype)
         if key not in self.memo:
             distances = np.ascontiguousarray(self.distances.numpy(), dtype)
             self.memo[key] = np.ascontiguousarray(self.indices.numpy(), np.int32), distances

@@ -15,6 +15,7 @@ from angpn.anfp.neighbor_graph import Gamma, Rule, check_candidates, check_graph
 from angpn.anfp.propagation import Direction
 from angpn.anfp.sparse import PropagatedSparse, graph_sparse, propagate_sparse
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
+from angpn.network.linear_map import linear_map
 from angpn.utils.checks import as_float_tensor, as_sparse_rows, check_alpha, check_choice, check_finite, check_same_rows
 
 Backend = Literal["auto", "kernel", "torch", "dense"]
@@ -223,6 +224,10 @@ class ANGPNConv(nn.Module):
 
     def transform(self, propagated: Tensor | PropagatedSparse) -> Tensor:
         """Apply the linear map and the activation of Eq. (12) to P(D, H)."""
+        if isinstance(propagated, Tensor) and can_compile(propagated):
+            rectify = self.activation is torch.relu
+            mapped = linear_map(propagated, self.weight.t(), rectify=rectify)
+            return mapped if rectify or self.activation is None else self.activation(mapped)
         mapped = propagated @ self.weight
         return mapped if self.activation is None else self.activation(mapped)
 

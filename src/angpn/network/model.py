@@ -10,11 +10,13 @@ import torch
 from msgspec import Meta
 from torch import Tensor, nn
 
+from angpn.anfp.graph_backends import can_compile
 from angpn.anfp.neighbor_graph import Rule
 from angpn.anfp.propagation import Direction
 from angpn.anfp.sparse import PropagatedSparse
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network.conv import ANGPNConv, glorot_
+from angpn.network.linear_map import linear_map
 from angpn.utils.array_checks import MAX_WEIGHT, ArraySpec, check_arrays, floats
 from angpn.utils.schema import MAX_STEPS, Beta, Flag, Gamma, OpenShare, Saved, Size
 from angpn.utils.typing import Array
@@ -172,7 +174,8 @@ class ANGPN(nn.Module):
 
         In training mode dropout draws from ``generator``.
         """
-        return self.perceptron(self._hidden(propagated, as_neighborhood(distances), rows, generator)[-1])
+        hidden = self._hidden(propagated, as_neighborhood(distances), rows, generator)[-1]
+        return linear_map(hidden, self.perceptron.weight) if can_compile(hidden) else self.perceptron(hidden)
 
     def embed(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """Return the last hidden layer H^(K-1), (n, hidden_channels), from the arguments of :meth:`forward`."""

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from torch.testing import assert_close
 
@@ -262,3 +263,24 @@ def test_few_rows_are_trained_on_one_thread(blobs, monkeypatch):
         next(training)
     assert seen == [1]
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.parametrize("form", [torch.as_tensor, lambda features: scipy.sparse.csr_array(features.numpy())])
+def test_many_rows_are_trained_the_same_to_the_bit_on_any_number_of_threads(form, monkeypatch):
+    monkeypatch.setattr("angpn.kernels.threads._preemptions", lambda: 0)  # on a busy machine, too, use them all
+    generator = torch.Generator().manual_seed(0)
+    features = torch.nn.functional.normalize(torch.relu(torch.randn(2500, 20, generator=generator)))
+    labels = torch.where(torch.arange(2500) % 2 == 0, features[:, :3].argmax(dim=1), -1)
+    neighborhood = nearest_candidates(features, 12)
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            net = ANGPN(20, [50, 20], 3, n_neighbors=5, normalize_hidden=True)
+            losses = [epoch.loss for epoch in train(net, form(features), neighborhood, labels, max_epochs=4)]
+            results.append((losses, [weight.detach() for weight in net.parameters()]))
+    finally:
+        torch.set_num_threads(before)
+    for losses, weights in results[1:]:
+        assert losses == results[0][0]
+        assert all(torch.equal(a, b) for a, b in zip(weights, results[0][1], strict=True))

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from angpn.anfp.neighbor_graph import resolve_gamma
+from angpn.kernels.threads import fair_threads_for
 from angpn.neighbors.exact import nearest_candidates
 from angpn.neighbors.locality import in_local_order
 from angpn.neighbors.neighborhood import Neighborhood
@@ -77,9 +78,15 @@ def ours(problem: Problem) -> Callable[[], None]:
     with torch.no_grad():
         propagated = network.propagate_input(partition.local_rows(problem.features), neighborhood)
     rows = torch.from_numpy(np.sort(partition.local_index(problem.labelled.numpy())[0]))
-    return _epoch(
+    epoch = _epoch(
         network, lambda: network.classify(propagated, neighborhood, rows), problem.labels[partition.global_ids(rows)]
     )
+
+    def fair_epoch() -> None:
+        with fair_threads_for(neighborhood.n_rows):
+            epoch()
+
+    return fair_epoch
 
 
 def dense(problem: Problem) -> Callable[[], None]:

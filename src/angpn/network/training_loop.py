@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from angpn.anfp.sparse import PropagatedSparse
-from angpn.kernels.threads import threads_for
+from angpn.kernels.threads import fair_threads_for, threads_for
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood
 from angpn.network.loss import semi_supervised_loss
 from angpn.network.model import ANGPN
@@ -69,6 +69,8 @@ class Training(Iterator[Epoch]):
     ) -> None:
         self._network, self._optimizer, self._task, self._generator = network, optimizer, task, generator
         self._max_epochs, self._patience, self._tol = max_epochs, patience, tol
+        # n x n matrices are left to torch, whose results depend on the number of threads.
+        self._threads = fair_threads_for if isinstance(task.neighborhood, Neighborhood) else threads_for
         self._weights = list(network.parameters())
         self._live = [weight.data for weight in self._weights]
         self._best = self._live  # the weights of the network between epochs
@@ -95,7 +97,7 @@ class Training(Iterator[Epoch]):
             raise StopIteration
         _set_weights(self._weights, self._live)
         try:
-            with threads_for(self._task.neighborhood.n_rows):
+            with self._threads(self._task.neighborhood.n_rows):
                 epoch = self._epoch(self._number + 1)
         finally:  # an interrupt too leaves the best weights
             _set_weights(self._weights, self._best)

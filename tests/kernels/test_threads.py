@@ -1,0 +1,88 @@
+"""Loops shared out among threads, and fewer of them beside other processes."""
+
+import numpy as np
+import pytest
+import torch
+
+from angpn.kernels import threads
+from angpn.kernels.threads import fair_threads_for, over_rows
+
+
+@pytest.fixture(autouse=True)
+def four_threads(monkeypatch):
+    monkeypatch.setattr(threads, "_contention", threads._Contention())
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def preempted(monkeypatch):
+    """A clock, and how often our threads were preempted until now."""
+    state = {"now": 100.0, "preemptions": 0}
+    monkeypatch.setattr(threads, "_preemptions", lambda: state["preemptions"])
+    monkeypatch.setattr(threads.time, "perf_counter", lambda: state["now"])
+    return state
+
+
+def epoch(state, preemptions, seconds=0.01):
+    """Run an epoch that long; return its number of threads."""
+    with fair_threads_for(5000):
+        state["now"] += seconds
+        state["preemptions"] += preemptions
+        return torch.get_num_threads()
+
+
+@pytest.mark.parametrize(("n_rows", "multiple"), [(1000, 1), (1000, 24), (1001, 24), (3, 24), (0, 24)])
+def test_ranges_cover_all_rows_and_start_at_multiples(n_rows, multiple):
+    count = np.zeros(n_rows, int)
+    starts = over_rows(
+        lambda start, stop: (np.add.at(count, slice(start, stop), 1), start)[1], n_rows, at_least=50, multiple=multiple
+    )
+    assert (count == 1).all()
+    assert all(start % multiple == 0 for start in starts)
+    assert len(starts) == max(1, min(4, n_rows // 50))
+
+
+def test_all_threads_work_while_none_is_preempted(preempted):
+    assert [epoch(preempted, 0) for _ in range(5)] == [4] * 5
+    assert epoch(preempted, 40, seconds=1.0) == 4  # as often as on a quiet machine
+    assert epoch(preempted, 0) == 4
+
+
+def test_half_as_many_work_beside_a_busy_process(preempted):
+    assert [epoch(preempted, 10) for _ in range(4)] == [4, 2, 1, 1]
+    assert torch.get_num_threads() == 4  # as the user had it
+
+
+def test_all_threads_are_tried_again_after_longer_and_longer_pauses(preempted):
+    pauses = []
+    for _ in range(8):
+        assert epoch(preempted, 10, seconds=0.001) == 4
+        start = preempted["now"]
+        while epoch(preempted, 0, seconds=0.001) < 4:  # the last is a trial, and a success
+            pass
+        pauses.append(preempted["now"] - start)
+    assert max(pauses) < 0.3  # since each trial was a success
+    pauses = []
+    for _ in range(8):
+        start = preempted["now"]
+        epoch(preempted, 10, seconds=0.001)
+        while threads._contention.allowed(4) < 4:
+            preempted["now"] += 0.001
+        pauses.append(preempted["now"] - start)
+    assert pauses == sorted(pauses)
+    assert 7.9 < pauses[-1] < 8.1
+
+
+def test_few_rows_have_one_thread():
+    with fair_threads_for(500):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == 4
+
+
+def test_an_error_leaves_the_threads_as_they_were():
+    with pytest.raises(ValueError, match="loss"), fair_threads_for(5000):
+        raise ValueError("loss")
+    assert torch.get_num_threads() == 4

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from numba import njit
 
 from angpn.kernels import threads
 from angpn.kernels.threads import fair_threads_for, over_rows
@@ -34,15 +35,23 @@ def epoch(state, preemptions, seconds=0.01):
         return torch.get_num_threads()
 
 
+@njit(nogil=True)
+def count_rows(start, stop, count, starts):
+    for row in range(start, stop):
+        count[row] += 1
+        starts[row] = start
+
+
+@pytest.mark.parametrize("openmp", [True, False])
 @pytest.mark.parametrize(("n_rows", "multiple"), [(1000, 1), (1000, 24), (1001, 24), (3, 24), (0, 24)])
-def test_ranges_cover_all_rows_and_start_at_multiples(n_rows, multiple):
-    count = np.zeros(n_rows, int)
-    starts = over_rows(
-        lambda start, stop: (np.add.at(count, slice(start, stop), 1), start)[1], n_rows, at_least=50, multiple=multiple
-    )
+def test_ranges_cover_all_rows_and_start_at_multiples(n_rows, multiple, openmp, monkeypatch):
+    if not openmp:
+        monkeypatch.setattr(threads, "_openmp", None)  # as on a system without it
+    count, starts = np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64)
+    over_rows(count_rows, n_rows, count, starts, at_least=50, multiple=multiple)
     assert (count == 1).all()
-    assert all(start % multiple == 0 for start in starts)
-    assert len(starts) == max(1, min(4, n_rows // 50))
+    assert (starts % multiple == 0).all()
+    assert len(np.unique(starts)) == min(4, max(1, n_rows // 50), n_rows)
 
 
 def test_all_threads_work_while_none_is_preempted(preempted):

@@ -64,7 +64,7 @@ def alternate(
     affinity_bound *= kind(1 + 1e-4)  # more than the rounding of lengths and products
     graph = SupportGraph(chosen, np.empty(r, np.int32), np.empty((r, m), np.int32), np.empty((r, m), inputs.dtype))
     propagated, directed = np.empty((r, inputs.shape[1]), inputs.dtype), options.direction == "directed"
-    finite = over_rows(
+    over_rows(
         rows.step_rows,
         r,
         *(chosen, *neighborhood.as_arrays(inputs.dtype), graph_features, inverse, affinity_bound),
@@ -76,7 +76,7 @@ def alternate(
         ),
         *(graph.sizes, graph.columns, graph.weights, directed, kind(options.alpha), inputs, propagated),
     )
-    if not all(finite):
+    if graph.sizes.min(initial=0) < 0:
         raise ValueError(
             "each row needs finite scores, got NaN or an overflow; look for NaN or huge features, raise gamma, or let "
             "the graph see rows of unit length (normalize)"

@@ -37,7 +37,7 @@ def step_rows(
     gamma,
     n_neighbors,
     printed,
-    sizes,  # the support of S, to be filled
+    sizes,  # the support of S, to be filled; -1 where a score overflows
     columns,
     weights,
     directed,  # whether to propagate as well; otherwise what follows is not used
@@ -45,7 +45,7 @@ def step_rows(
     inputs,  # H
     out,  # the next F
 ):
-    """Run one alternation of Algorithm 1: S by Eq. (9), by either rule, then F by Eq. (13). False if a score overflows.
+    """Run one alternation of Algorithm 1: S by Eq. (9), by either rule, then F by Eq. (13).
 
     Candidates come nearest first, so as soon as one could not enter the support even with the largest affinity that
     ``affinity_bound`` allows, none after it can.
@@ -54,7 +54,6 @@ def step_rows(
     zero, one = graph_features.dtype.type(0), graph_features.dtype.type(1)
     k = min(n_neighbors, m)
     score = np.empty(m, graph_features.dtype)
-    finite = True
     for p in range(start, stop):
         i = chosen[p]
         row, mine, near = graph_features[i], indices[i], distances[i]
@@ -101,8 +100,7 @@ def step_rows(
             total += score[entry]
             largest = max(largest, score[entry])
         if not np.isfinite(total):
-            finite = False
-            sizes[p] = 0
+            sizes[p] = -1
             continue
         if printed:
             sizes[p] = _keep_above(threshold, used, score, mine, columns[p])
@@ -115,7 +113,6 @@ def step_rows(
             for channel in range(own.shape[0]):
                 following[channel] = (one - alpha) * own[channel]
             _add_rows(sizes[p], columns[p], weights[p], alpha, inputs, following)
-    return finite
 
 
 @compile_loop

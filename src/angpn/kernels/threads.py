@@ -36,25 +36,23 @@ _MIN_ROWS = 256
 # time do not wait for each other's spinning threads, which made them twenty times slower.
 _SMALL = 2000
 
-_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
 
 def over_rows(
     kernel: Callable[..., Any], n_rows: int, *arguments: Any, at_least: int = _MIN_ROWS, multiple: int = 1
-) -> list[Any]:
-    """Call ``kernel(start, stop, *arguments)`` for ranges that cover all rows; return what each returned.
+) -> None:
+    """Call ``kernel(start, stop, *arguments)``, which numba compiled, for ranges that cover all rows.
 
     A range has ``at_least`` so many rows, and starts at a multiple of ``multiple``.
     """
     parts = max(1, min(torch.get_num_threads(), n_rows // at_least))
     if parts == 1:
-        return [kernel(0, n_rows, *arguments)]
-    bounds = [*(n_rows * part // parts // multiple * multiple for part in range(parts)), n_rows]
+        kernel(0, n_rows, *arguments)
+    elif _openmp is None:
+        _run_in_python(kernel, parts, n_rows, multiple, *arguments)
+    else:
+        from angpn.kernels.team import run_in_team  # loads numba, which the other functions here do not need
 
-    def run(part: int) -> Any:
-        return kernel(bounds[part], bounds[part + 1], *arguments)
-
-    return _team(run, parts)
+        run_in_team(_openmp, kernel, parts, n_rows, multiple, *arguments)
 
 
 @contextmanager
@@ -123,55 +121,32 @@ def _preemptions() -> int:
     return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-def _python_team(run: Callable[[int], Any], parts: int) -> list[Any]:
-    """Call ``run(0)`` to ``run(parts - 1)`` on Python threads, the calling thread included."""
+def _run_in_python(kernel: Callable[..., Any], parts: int, n_rows: int, multiple: int, *arguments: Any) -> None:
+    """Do the same as :func:`angpn.kernels.team.run_in_team` on Python threads, the calling thread included."""
     global _pool, _pool_size
     if _pool is None or _pool_size < parts - 1:
         _pool, _pool_size = ThreadPoolExecutor(parts - 1, thread_name_prefix="angpn"), parts - 1
-    pending = [_pool.submit(run, part) for part in range(1, parts)]
-    return [run(0), *(future.result() for future in pending)]
+    bounds = [*(n_rows * part // parts // multiple * multiple for part in range(parts)), n_rows]
+    pending = [_pool.submit(kernel, *limits, *arguments) for limits in itertools.pairwise(bounds[1:])]
+    kernel(*bounds[:2], *arguments)
+    for future in pending:
+        future.result()
 
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 
 
-def _openmp_team(run: Callable[[int], Any], parts: int) -> list[Any]:
-    """Do the same on torch's OpenMP threads."""
-    results: list[Any] = [None] * parts
-    errors: list[BaseException] = []
-    numbers = itertools.count()  # next() on it is atomic, and tells the threads apart
-
-    def member(_: Any) -> None:
-        # The team may be smaller than asked for (inside another parallel region it is one thread): take what is left.
-        for part in numbers:
-            if part >= parts:
-                return
-            try:
-                results[part] = run(part)
-            except BaseException as error:  # an exception must not cross into C
-                errors.append(error)
-
-    _gomp_parallel(_Callback(member), None, parts, 0)
-    if errors:
-        raise errors[0]
-    return results
-
-
-def _find_openmp() -> Any:
-    """Return the entry point of the OpenMP library that torch is linked to, or None where there is none."""
+def _find_openmp() -> int | None:
+    """Return the address of the entry point of the OpenMP library that torch is linked to, None where there is none."""
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        function = library.GOMP_parallel
+        return ctypes.cast(library.GOMP_parallel, ctypes.c_void_p).value
     except (OSError, AttributeError):
         return None
-    function.argtypes = [_Callback, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-    function.restype = None
-    return function
 
 
-_gomp_parallel = _find_openmp()
-_team = _openmp_team if _gomp_parallel else _python_team
+_openmp = _find_openmp()
 
 
 def _after_fork() -> None:
@@ -179,8 +154,8 @@ def _after_fork() -> None:
 
     torch's own operations would wait for such threads for ever; torch's data loaders do the same for their workers.
     """
-    global _pool, _team
-    _pool, _team = None, _python_team
+    global _pool, _openmp
+    _pool, _openmp = None, None
     torch.set_num_threads(1)
 
 

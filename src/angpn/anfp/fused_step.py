@@ -56,7 +56,7 @@ def alternate(
     kind = inputs.dtype.type
     inverse = np.ones(n, inputs.dtype)
     if options.normalize:
-        over_rows(rows.inverse_lengths, n, graph_features, inverse, at_least=10_000)  # 25 us on one thread
+        over_rows(rows.inverse_lengths, n, graph_features, inverse)
         affinity_bound = np.ones(n, inputs.dtype)
     else:
         length = np.sqrt(np.einsum("ij,ij->i", graph_features, graph_features))

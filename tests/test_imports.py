@@ -23,6 +23,10 @@ def test_nothing_heavy_is_loaded_before_it_is_used(code):
     assert loaded_after(code) == []
 
 
+def test_an_estimator_is_made_without_the_compiler():
+    assert "numba" not in loaded_after("from angpn import ANGPNClassifier, ANGPNNetworkClassifier; ANGPNClassifier()")
+
+
 @pytest.mark.parametrize("option", ["--version", "--help", "label --help", "bench --help"])
 def test_the_command_answers_without_loading_anything_heavy(option):
     code = f"import contextlib, io, sys; sys.argv = ['angpn', *{option.split()!r}]; from angpn.cli import main\n"

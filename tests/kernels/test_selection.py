@@ -72,8 +72,7 @@ def test_no_entry_is_dropped_that_may_be_among_the_smallest(kind):
 
 
 def test_repeats():
-    lists = np.array([[1, 2], [0, 2], [1, 0]], np.int32)
-    assert not repeats_rows(0, 3, lists, 3)
-    lists[1] = 2
-    assert repeats_rows(0, 3, lists, 3)
-    assert not repeats_rows(2, 3, lists, 3)
+    lists = np.array([[1, 2], [2, 2], [1, 0]], np.int32)
+    repeats = np.ones(3, bool)
+    repeats_rows(0, 3, lists, 3, repeats)
+    assert_array_equal(repeats, [False, True, False])

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from angpn import kernels
 from angpn.anfp.algorithm import Options
 from angpn.anfp.neighbor_graph import neighbor_weights, resolve_gamma
 from angpn.anfp.support_graph import SupportGraph
-from angpn.kernels import rows
 from angpn.kernels.threads import over_rows
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.typing import Array
@@ -56,7 +56,7 @@ def alternate(
     kind = inputs.dtype.type
     inverse = np.ones(n, inputs.dtype)
     if options.normalize:
-        over_rows(rows.inverse_lengths, n, graph_features, inverse)
+        over_rows(kernels.rows.inverse_lengths, n, graph_features, inverse)
         affinity_bound = np.ones(n, inputs.dtype)
     else:
         length = np.sqrt(np.einsum("ij,ij->i", graph_features, graph_features))
@@ -65,7 +65,7 @@ def alternate(
     graph = SupportGraph(chosen, np.empty(r, np.int32), np.empty((r, m), np.int32), np.empty((r, m), inputs.dtype))
     propagated, directed = np.empty((r, inputs.shape[1]), inputs.dtype), options.direction == "directed"
     over_rows(
-        rows.step_rows,
+        kernels.rows.step_rows,
         r,
         *(chosen, *neighborhood.as_arrays(inputs.dtype), graph_features, inverse, affinity_bound),
         *(
@@ -187,7 +187,7 @@ def alternate_backward(
         propagate_backward(neighborhood, step, of_output, of_inputs, options)
     of_score = (options.beta / (2 * _gamma(neighborhood, options, inputs.dtype))).astype(inputs.dtype, copy=False)
     over_rows(
-        rows.gradient_rows,
+        kernels.rows.gradient_rows,
         len(graph.chosen),
         *(graph.chosen, graph.sizes, graph.columns, kind(factor), a, b, not directed, of_degree, of_score),
         *(options.rule == "printed", step.graph_features, step.inverse, of_affinities, of_graph_features),

@@ -7,9 +7,9 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from angpn import kernels
 from angpn.anfp.algorithm import Options
 from angpn.anfp.neighbor_graph import neighbor_weights, resolve_gamma
-from angpn.kernels.rows import sparse_product_rows
 from angpn.kernels.threads import over_rows
 from angpn.neighbors.halo import HaloExchange
 from angpn.neighbors.list_products import sparse_product
@@ -109,7 +109,7 @@ def _affinities(neighborhood: Neighborhood, features: scipy.sparse.csr_array, no
     lists = neighborhood.as_arrays(features.dtype)[0]
     out = np.empty(lists.shape, features.dtype)
     parts = features.indptr, features.indices, features.data
-    over_rows(sparse_product_rows, len(lists), lists, *parts, *parts, features.shape[1], out)
+    over_rows(kernels.rows.sparse_product_rows, len(lists), lists, *parts, *parts, features.shape[1], out)
     return torch.from_numpy(out)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse
 
-from angpn.kernels import rows
+from angpn import kernels
 from angpn.kernels.threads import over_rows
 from angpn.utils.typing import Array
 
@@ -21,13 +21,13 @@ class SupportGraph:
         """out += keep * features[chosen] + factor * S features."""
         kind = features.dtype.type
         parts = self.chosen, self.sizes, self.columns, self.weights, kind(keep), kind(factor)
-        over_rows(rows.aggregate_rows, len(out), *parts, features, out)
+        over_rows(kernels.rows.aggregate_rows, len(out), *parts, features, out)
 
     def aggregate_transposed(self, factor: float, features: Array, out: Array) -> None:
         """out += factor * S^T features, these being by row of the graph."""
         ends, sources, places = self._transposed(len(out))
         parts = ends, sources, places, self.weights.reshape(-1), features.dtype.type(factor)
-        over_rows(rows.aggregate_transposed_rows, len(out), *parts, features, out)
+        over_rows(kernels.rows.aggregate_transposed_rows, len(out), *parts, features, out)
 
     def add_gradients(
         self,
@@ -44,7 +44,7 @@ class SupportGraph:
         lists = *self._transposed(len(graph_features)), self.chosen
         propagation = graph_features.dtype.type(factor), self.weights.reshape(-1), of_output, of_inputs
         affinities = of_affinities.reshape(-1), graph_features, inverse, normalize, of_graph_features
-        over_rows(rows.transposed_gradient_rows, len(graph_features), *lists, *propagation, *affinities)
+        over_rows(kernels.rows.transposed_gradient_rows, len(graph_features), *lists, *propagation, *affinities)
 
     def to_csr(self, n_columns: int) -> scipy.sparse.csr_array:
         """Return it as a sparse matrix without zeros."""
@@ -58,7 +58,7 @@ class SupportGraph:
         if self._lists is None:
             total = int(self.sizes.sum())
             self._lists = np.empty(n, np.int32), np.empty(total, np.int32), np.empty(total, np.int32)
-            rows.transpose(self.sizes, self.columns, *self._lists)
+            kernels.rows.transpose(self.sizes, self.columns, *self._lists)
         return self._lists
 
     _lists: tuple[Array, Array, Array] | None = None

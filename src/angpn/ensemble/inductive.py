@@ -7,13 +7,13 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from angpn import kernels
 from angpn.anfp.neighbor_graph import resolve_gamma
 from angpn.anfp.new_rows import degree_scale, new_row_affinities, new_row_weights
 from angpn.ensemble.base_learners import mean_log_proba
 from angpn.ensemble.config import Hops
 from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
-from angpn.kernels.rows import weighted_sum_rows
 from angpn.kernels.threads import over_rows
 from angpn.neighbors.locality import NEAREST, locality_order
 from angpn.neighbors.neighborhood import Neighborhood
@@ -173,7 +173,7 @@ class NewRows:
     def receive(self, values: Tensor) -> Tensor:  # (r, ...)
         """Return what the new rows receive of the values of the fitted rows."""
         out = np.empty((len(self._features), values.shape[1]), np.float32)
-        over_rows(weighted_sum_rows, len(out), *self._lists, values.numpy(), out)
+        over_rows(kernels.rows.weighted_sum_rows, len(out), *self._lists, values.numpy(), out)
         return torch.from_numpy(out)
 
     def propagated(self, hops: Hops) -> Tensor:  # (r, p)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.kernels.logistic_regression import minimize_mean_loss
+from angpn import kernels
 from angpn.utils.typing import Array
 
 RULED_OUT = -50.0  # log-probability of a class without labels
@@ -49,7 +49,9 @@ def fit_logistic(
         point[:-1], point[-1] = start[0][:, free], start[1][free]
         point[-1][point[-1] == RULED_OUT] = 0.0  # it had no labels then
     rows, penalty = np.ascontiguousarray(inputs.numpy()), 1 / (C * total)
-    solution, _, _ = minimize_mean_loss(rows, numbers, shares / total, penalty, point, tol, BAND, max_iter)
+    solution, _, _ = kernels.logistic_regression.minimize_mean_loss(
+        rows, numbers, shares / total, penalty, point, tol, BAND, max_iter
+    )
     found = torch.from_numpy(solution).float()
     bias[known] = 0.0
     weight[:, free], bias[free] = found[:-1], found[-1]

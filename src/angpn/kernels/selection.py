@@ -155,16 +155,16 @@ def tied_rows(start, stop, rows, block, priorities, out_columns, out_values):
 
 
 @_compile
-def repeats_rows(start, stop, lists, n):
+def repeats_rows(start, stop, lists, n, repeats):
     """Tell whether a list names one of n columns twice."""
     listed_by = np.full(n, -1, np.int64)
     for i in range(start, stop):
+        repeats[i] = False
         for entry in range(lists.shape[1]):
             j = lists[i, entry]
             if listed_by[j] == i:
-                return True
+                repeats[i] = True
             listed_by[j] = i
-    return False
 
 
 @_compile

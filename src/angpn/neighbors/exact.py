@@ -8,7 +8,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from angpn.kernels.selection import smallest_rows, tied_rows
+from angpn import kernels
 from angpn.kernels.threads import over_rows
 from angpn.neighbors.distance_blocks import BLOCK_BYTES as BLOCK_BYTES
 from angpn.neighbors.distance_blocks import DistanceBlocks, in_dtype
@@ -249,9 +249,11 @@ def _nearest(block: Tensor, count: int, priorities: Priorities) -> tuple[Tensor,
     indices, values = torch.empty(n, count, dtype=torch.int32), torch.empty(n, count, dtype=block.dtype)
     done = torch.empty(n, dtype=torch.bool)
     block = block.contiguous()
-    over_rows(smallest_rows, n, *(part.numpy() for part in (block, indices, values, done)))
+    over_rows(kernels.selection.smallest_rows, n, *(part.numpy() for part in (block, indices, values, done)))
     tied = (~done).nonzero().squeeze(1)
     if len(tied):
         shuffled = priorities(len(tied))
-        over_rows(tied_rows, len(tied), *(part.numpy() for part in (tied, block, shuffled, indices, values)))
+        over_rows(
+            kernels.selection.tied_rows, len(tied), *(part.numpy() for part in (tied, block, shuffled, indices, values))
+        )
     return indices, values

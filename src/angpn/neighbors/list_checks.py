@@ -1,9 +1,10 @@
 """Checks of candidate lists that users make."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.kernels.selection import repeats_rows
+from angpn import kernels
 from angpn.kernels.threads import over_rows
 
 _BLOCK_ROWS = 2**16  # checked at once, so that it takes little memory beside the lists
@@ -41,7 +42,9 @@ def _check_block(start: int, n: int, indices: Tensor, distances: Tensor) -> None
         )
     if (indices == torch.arange(start, start + len(indices), device=indices.device)[:, None]).any():
         raise ValueError("a row must not be its own candidate, got one that is; leave the row itself out of its list")
-    if any(over_rows(repeats_rows, len(indices), indices.cpu().contiguous().numpy(), n)):
+    repeats = np.empty(len(indices), bool)
+    over_rows(kernels.selection.repeats_rows, len(indices), indices.cpu().contiguous().numpy(), n, repeats)
+    if repeats.any():
         raise ValueError("a candidate must be listed once, got a row with repeats; remove them")
     if not torch.isfinite(distances).all():
         raise ValueError(

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.kernels.sparse import hop_rows
+from angpn import kernels
 from angpn.kernels.threads import over_rows
 from angpn.neighbors.halo import Halo
 
@@ -80,7 +80,7 @@ def sparse_product(
         parts = [part.detach().contiguous().numpy() for part in (starts, columns, values.to(features), features)]
         # By numpy, which asks for huge pages: to touch 50 MB page by page takes as long as the product.
         out = np.empty((n, features.shape[1]), parts[-1].dtype)
-        over_rows(hop_rows, n, alpha, *parts, out)
+        over_rows(kernels.sparse.hop_rows, n, alpha, *parts, out)
         return torch.from_numpy(out)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")

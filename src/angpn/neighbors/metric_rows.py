@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from angpn.kernels.rows import sparse_product_rows, squared_distance_rows
+from angpn import kernels
 from angpn.kernels.threads import over_rows
 from angpn.neighbors.exact import Metric
 from angpn.utils.typing import Array
@@ -61,12 +61,12 @@ class MetricRows:
         if self.is_sparse:
             matrices = self.matrix, others.matrix
             parts = [part for matrix in matrices for part in (matrix.indptr, matrix.indices, matrix.data)]
-            over_rows(sparse_product_rows, len(lists), lists, *parts, self.matrix.shape[1], out)
+            over_rows(kernels.rows.sparse_product_rows, len(lists), lists, *parts, self.matrix.shape[1], out)
             if self.metric == "chord":
                 out *= self.inverse[:, None] * others.inverse[lists]
             return self._from_products(out, others.lengths[lists])
         parts = [self.matrix, self.inverse, others.matrix, others.inverse]
-        over_rows(squared_distance_rows, len(lists), lists, *parts, self.metric == "chord", out)
+        over_rows(kernels.rows.squared_distance_rows, len(lists), lists, *parts, self.metric == "chord", out)
         return self._root(out)
 
     def _from_products(self, products: Array, lengths: Array) -> Array:

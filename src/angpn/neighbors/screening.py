@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.kernels.selection import collect_rows, nearest_rows
+from angpn import kernels
 from angpn.kernels.threads import over_rows
 from angpn.neighbors.distance_blocks import ROUNDING, DistanceBlocks
 from angpn.utils.powers_of_two import exponents
@@ -100,13 +100,13 @@ class Screening:
     def _collect(self, products: Tensor, columns: slice, collected: "_Collected", count: int) -> None:
         """Collect the rows that may be nearest from negative products with some columns."""
         known = products.numpy(), columns.start, self._lower, self._width, count
-        over_rows(collect_rows, len(products), *known, *collected)
+        over_rows(kernels.selection.collect_rows, len(products), *known, *collected)
 
     def _nearest(self, rows: DistanceBlocks, queries: slice, collected: "_Collected", count: int) -> Screened:
         n = queries.stop - queries.start
         found = nothing_found(n, count)
         over_rows(
-            nearest_rows,
+            kernels.selection.nearest_rows,
             n,
             rows.queries[queries].numpy(),
             rows.query_squares[queries].numpy(),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from angpn.kernels.linear_map import CHANNELS_TOGETHER, ROWS_TOGETHER, map_rows, weight_gradient
+from angpn import kernels
 from angpn.kernels.threads import over_rows
 
 _OPERATIONS = 2**20  # a thread should have at least
@@ -38,14 +38,21 @@ class _LinearMap(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             of_weight = torch.empty_like(weight, memory_format=torch.contiguous_format)
             arrays = _array(rows), _array(gradient), of_weight.numpy()
-            over_rows(weight_gradient, len(of_weight), *arrays, **_shares(rows.numel(), CHANNELS_TOGETHER))
+            over_rows(
+                kernels.linear_map.weight_gradient,
+                len(of_weight),
+                *arrays,
+                **_shares(rows.numel(), kernels.linear_map.CHANNELS_TOGETHER),
+            )
         return of_rows, of_weight, None
 
 
 def _mapped(rows: Tensor, weight: Tensor, rectify: bool) -> Tensor:
     out = rows.new_empty(len(rows), len(weight))
     arrays = _array(rows), _array(weight), rectify, out.numpy()
-    over_rows(map_rows, len(rows), *arrays, **_shares(weight.numel(), ROWS_TOGETHER))
+    over_rows(
+        kernels.linear_map.map_rows, len(rows), *arrays, **_shares(weight.numel(), kernels.linear_map.ROWS_TOGETHER)
+    )
     return out
 
 

@@ -1,0 +1,3 @@
+from . import linear_map, logistic_regression, rows, selection, sparse, team, threads
+
+__all__ = ["linear_map", "logistic_regression", "rows", "selection", "sparse", "team", "threads"]

@@ -1,5 +1,7 @@
 """Loops shared out among threads, and fewer of them beside other processes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -95,3 +97,21 @@ def test_an_error_leaves_the_threads_as_they_were():
     with pytest.raises(ValueError, match="loss"), fair_threads_for(5000):
         raise ValueError("loss")
     assert torch.get_num_threads() == 4
+
+
+# Tasks
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_tasks_are_answered_in_their_order_and_each_runs_on_one_thread(n_threads):
+    before = torch.get_num_threads()
+    with threads.one_thread():
+        found = threads.map_threads(n_threads, [partial(lambda k: (k, torch.get_num_threads()), k) for k in range(20)])
+    assert found == [(k, 1) for k in range(20)]
+    assert threads.map_threads(n_threads, []) == []
+    assert torch.get_num_threads() == before
+
+
+def test_an_error_of_a_task_is_raised():
+    with pytest.raises(ZeroDivisionError):
+        threads.map_threads(2, [lambda: 1, lambda: 1 // 0, lambda: 2])

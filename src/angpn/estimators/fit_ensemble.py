@@ -19,8 +19,8 @@ from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.estimators.fitted_models import FittedEnsemble
 from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, find_together
 from angpn.estimators.task import Fit, Task, is_inside_outer_loop
-from angpn.kernels.threads import one_thread
-from angpn.neighbors.distributed import distributed_map, serial_map
+from angpn.kernels.threads import map_threads, one_thread
+from angpn.neighbors.distributed import distributed_map
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.inverted_index import IndexState
 from angpn.neighbors.locality import in_local_order
@@ -55,17 +55,18 @@ def fit_ensemble(task: Task) -> Fit:
     """Fit an ensemble."""
     # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give. torch has its
     # own BLAS, whose sums depend on the number of threads.
-    many = task.X.shape[0] > task.model._config.max_rows_compared
+    many, n_threads = task.X.shape[0] > task.model._config.max_rows_compared, torch.get_num_threads()
     with nullcontext() if many else one_thread(), threadpool_limits(1, "blas" if many else None):
-        return _fit(task)
+        return _fit(task, 1 if many else n_threads)
 
 
-def _fit(task: Task) -> Fit:
+def _fit(task: Task, n_threads: int) -> Fit:
+    """Fit an ensemble; of few rows, tasks that do not depend on each other run on so many threads."""
     seed, config = task.draw_seed(), task.model._config
     X = prepared_rows(task.X, False)
     labels = _labels(task, seed, config)
     searches: list[Search] = []
-    options = _options(task, seed, config, searches)
+    options = _options(task, seed, config, searches, n_threads)
     warm = _warm_start(task, labels, config)
     if warm is not None:
         refit = warm.refit(labels, options)
@@ -147,7 +148,7 @@ def _labels(task: Task, seed: int, config: EnsembleConfig) -> Labels:
     return Labels(codes, weights, make_folds(counting, mask, seed, config), bool(masked.any()))
 
 
-def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Search]) -> EnsembleOptions:
+def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Search], n_threads: int) -> EnsembleOptions:
     model = task.model
     many = task.X.shape[0] > config.max_rows_compared
     shared = many and task.distances is None and task.distributed  # of fewer rows each process does all
@@ -177,7 +178,7 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
         progress_bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and task.is_main_process),
         seed=seed,
         config=config,
-        parallel_map=distributed_map if shared else serial_map,
+        parallel_map=distributed_map if shared else partial(map_threads, n_threads),
     )
 
 

@@ -17,7 +17,7 @@ import ctypes
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -53,6 +53,21 @@ def over_rows(
         from angpn.kernels.team import run_in_team  # loads numba, which the other functions here do not need
 
         run_in_team(_openmp, kernel, parts, n_rows, multiple, *arguments)
+
+
+def map_threads(n_threads: int, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run tasks on so many threads and return their results; each has a thread to itself, so results are the same.
+
+    Python's threads sleep where OpenMP's spin: two such fits at a time do not wait for each other.
+    """
+    if n_threads == 1 or len(tasks) < 2:
+        return [task() for task in tasks]
+    with ThreadPoolExecutor(min(n_threads, len(tasks)), "angpn", torch.set_num_threads, (1,)) as pool:
+        return list(pool.map(_call, tasks))
+
+
+def _call(task: Callable[[], Any]) -> Any:
+    return task()
 
 
 @contextmanager

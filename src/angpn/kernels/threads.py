@@ -8,8 +8,8 @@ the next, so a second pool beside them (numba's, or Python's) has to share the c
 measured on two cores, it took as long as one thread alone. Elsewhere, and in a child after a fork, where OpenMP's
 threads are gone, plain Python threads do.
 
-Threads that spin for each other are bad neighbours. With another process busy on one of two cores, a thread waits for
-the end of that process's time slice at each loop: an epoch of 5,000 rows took 212 ms instead of 8.
+Threads that spin for each other are bad neighbours. Where other processes are busy on the same cores, a thread waits
+for the end of their time slices at each loop: at a load of 3 on two cores an epoch of 5,000 rows took 212 ms, not 8.
 :func:`fair_threads_for` notices this, and goes on with fewer threads.
 """
 

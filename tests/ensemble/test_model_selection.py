@@ -118,7 +118,8 @@ def test_what_is_far_behind_after_the_first_fold_is_fitted_on_no_other(noisy):
     features, truth = noisy
     codes = np.where(np.arange(100) < 60, truth, -1)
     scorer, calls = scorer_of(features, links_to(truth, truth, 49), codes), []
-    score_all([scorer], [FAR, STILL, SPREADING], watched(calls, OPTIONS))
+    strict = OPTIONS._replace(config=replace(CONFIG, far_behind=1.0))
+    score_all([scorer], [FAR, STILL, SPREADING], watched(calls, strict))
     assert scorer.far_behind == {STILL}
     assert [group for group, _ in calls[1]] == [[SPREADING], [FAR]]
     assert scorer.ranking()[2] == STILL

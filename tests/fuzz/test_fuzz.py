@@ -93,7 +93,7 @@ def test_the_command_names_its_kinds():
     command = [sys.executable, "-m", "fuzz.driver", "--rounds", "1", "--kinds", "nothing"]
     done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "--kinds knows arrays, checkpoints," in done.stderr
+    assert "--kinds knows arrays, caches, checkpoints," in done.stderr
 
 
 @pytest.mark.slow

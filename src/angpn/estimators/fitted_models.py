@@ -142,7 +142,7 @@ class FittedNetwork(_FittedModel):
     def predict_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, c)
         """Return the probabilities of new rows, given the fitted rows nearest to each."""
         with torch.no_grad():
-            return self.module.perceptron(self._embed(rows, indices, distances)).softmax(dim=1).cpu().numpy()
+            return self.module.logits(self._embed(rows, indices, distances)).softmax(dim=1).cpu().numpy()
 
     def embed_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, width)
         """Return the last hidden layer of new rows, given the fitted rows nearest to each."""

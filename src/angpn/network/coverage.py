@@ -90,7 +90,7 @@ def candidate_coverage(
             hidden = conv.transform(propagated)
             moved = (mapped if conv.activation is None else conv.activation(mapped)) - hidden[sample]
             inputs = hidden
-        changed = network.perceptron(inputs[sample] + moved).argmax(dim=1) != logits[sample].argmax(dim=1)
+        changed = network.logits(inputs[sample] + moved).argmax(dim=1) != logits[sample].argmax(dim=1)
     untied = ~tied
     means = [float(share[untied].mean()) if untied.any() else 0.0 for share in outside]
     found = Coverage(means[0], means[-1], len(sample), int(tied.sum()), int(changed.sum()))

@@ -174,7 +174,10 @@ class ANGPN(nn.Module):
 
         In training mode dropout draws from ``generator``.
         """
-        hidden = self._hidden(propagated, as_neighborhood(distances), rows, generator)[-1]
+        return self.logits(self._hidden(propagated, as_neighborhood(distances), rows, generator)[-1])
+
+    def logits(self, hidden: Tensor) -> Tensor:  # (n, out_channels)
+        """Return the logits of rows of the last hidden layer; those of a row do not depend on the others."""
         return linear_map(hidden, self.perceptron.weight) if can_compile(hidden) else self.perceptron(hidden)
 
     def embed(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:

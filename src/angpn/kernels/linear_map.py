@@ -8,7 +8,8 @@ That of a BLAS need not be. For 50 channels they take about as long as torch's p
 
 from angpn.kernels.rows import compile_loop
 
-# Ranges start at a multiple of these, since rows or channels beyond the last whole group are summed in another order.
+# Ranges start at a multiple of these: rows are taken so many at a time, and channels beyond the last pair are summed in
+# another order.
 ROWS_TOGETHER, CHANNELS_TOGETHER = 24, 2
 _COLUMNS_TOGETHER = 512  # so many of some rows fit the fastest cache
 
@@ -20,11 +21,11 @@ def map_rows(start, stop, rows, weight, rectify, out):
     n_channels, width = weight.shape
     for top in range(start, stop, ROWS_TOGETHER):
         bottom = min(top + ROWS_TOGETHER, stop)
-        whole = top + (bottom - top) // 3 * 3
         for c in range(0, n_channels - 3, 4):
             p, q, r, s = weight[c], weight[c + 1], weight[c + 2], weight[c + 3]
-            for i in range(top, whole, 3):
-                x, y, z = rows[i], rows[i + 1], rows[i + 2]
+            for i in range(top, bottom, 3):
+                j, k = min(i + 1, bottom - 1), min(i + 2, bottom - 1)  # a row is summed alike wherever it stands
+                x, y, z = rows[i], rows[j], rows[k]
                 xp, xq, xr, xs = zero, zero, zero, zero
                 yp, yq, yr, ys = zero, zero, zero, zero
                 zp, zq, zr, zs = zero, zero, zero, zero
@@ -35,10 +36,10 @@ def map_rows(start, stop, rows, weight, rectify, out):
                     yp, yq, yr, ys = yp + of_y * of_p, yq + of_y * of_q, yr + of_y * of_r, ys + of_y * of_s
                     zp, zq, zr, zs = zp + of_z * of_p, zq + of_z * of_q, zr + of_z * of_r, zs + of_z * of_s
                 out[i, c], out[i, c + 1], out[i, c + 2], out[i, c + 3] = xp, xq, xr, xs
-                out[i + 1, c], out[i + 1, c + 1], out[i + 1, c + 2], out[i + 1, c + 3] = yp, yq, yr, ys
-                out[i + 2, c], out[i + 2, c + 1], out[i + 2, c + 2], out[i + 2, c + 3] = zp, zq, zr, zs
+                out[j, c], out[j, c + 1], out[j, c + 2], out[j, c + 3] = yp, yq, yr, ys
+                out[k, c], out[k, c + 1], out[k, c + 2], out[k, c + 3] = zp, zq, zr, zs
         for i in range(top, bottom):
-            for c in range(n_channels // 4 * 4 if i < whole else 0, n_channels):
+            for c in range(n_channels // 4 * 4, n_channels):
                 total = zero
                 for column in range(width):
                     total += rows[i, column] * weight[c, column]

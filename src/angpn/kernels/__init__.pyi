@@ -1,3 +1,3 @@
-from . import linear_map, logistic_regression, rows, selection, sparse, team, threads
+from . import linear_map, logistic_regression, rows, selection, sparse, threads
 
-__all__ = ["linear_map", "logistic_regression", "rows", "selection", "sparse", "team", "threads"]
+__all__ = ["linear_map", "logistic_regression", "rows", "selection", "sparse", "threads"]

@@ -31,28 +31,31 @@ except ImportError:  # on Windows
     resource = None  # type: ignore[assignment]
 
 # Below this many rows starting a thread takes longer than its work.
-_MIN_ROWS = 128
+_MIN_ROWS = 256
 # Below this many rows an epoch is as fast on one thread (1500 rows: 3.4 ms against 3.7 on two), and two such fits at a
 # time do not wait for each other's spinning threads, which made them twenty times slower.
 _SMALL = 2000
+
+_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def over_rows(
     kernel: Callable[..., Any], n_rows: int, *arguments: Any, at_least: int = _MIN_ROWS, multiple: int = 1
 ) -> None:
-    """Call ``kernel(start, stop, *arguments)``, which numba compiled, for ranges that cover all rows.
+    """Call ``kernel(start, stop, *arguments)`` for ranges that cover all rows.
 
     A range has ``at_least`` so many rows, and starts at a multiple of ``multiple``.
     """
     parts = max(1, min(torch.get_num_threads(), n_rows // at_least))
     if parts == 1:
         kernel(0, n_rows, *arguments)
-    elif _openmp is None:
-        _run_in_python(kernel, parts, n_rows, multiple, *arguments)
-    else:
-        from angpn.kernels.team import run_in_team  # loads numba, which the other functions here do not need
+        return
+    bounds = [*(n_rows * part // parts // multiple * multiple for part in range(parts)), n_rows]
 
-        run_in_team(_openmp, kernel, parts, n_rows, multiple, *arguments)
+    def run(part: int) -> None:
+        kernel(bounds[part], bounds[part + 1], *arguments)
+
+    _team(run, parts)
 
 
 def map_threads(n_threads: int, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -110,18 +113,25 @@ def fair_threads_for(n_rows: int) -> Iterator[None]:
 class _Contention:
     """How many threads to use beside other processes: half as many for a while, whenever ours were preempted often."""
 
-    # A thread alone on its core is preempted every now and then; one that shares it, at the end of each time slice.
-    seconds_a_preemption = 0.02
+    # A quiet machine preempts our threads 30 times a second, a busy loop on one of two cores 140 times; what single
+    # epochs see of it varies much.
+    most_a_second, seconds_observed = 80.0, 0.1
     first_pause, longest_pause = 0.25, 8.0
 
     def __init__(self) -> None:
         self._limit, self._until, self._pause = 0, -float("inf"), self.first_pause
+        self._preemptions, self._seconds = 0, 0.0
 
     def allowed(self, threads: int) -> int:
         return threads if time.perf_counter() > self._until else min(threads, self._limit)
 
     def observe(self, threads: int, preemptions: int, seconds: float) -> None:
-        if preemptions <= 1 + seconds / self.seconds_a_preemption:
+        self._preemptions, self._seconds = self._preemptions + preemptions, self._seconds + seconds
+        if self._seconds < self.seconds_observed:
+            return
+        often = self._preemptions > self.most_a_second * self._seconds
+        self._preemptions, self._seconds = 0, 0.0
+        if not often:
             self._pause = self.first_pause
             return
         self._limit, self._until = threads // 2, time.perf_counter() + self._pause
@@ -136,14 +146,13 @@ def _preemptions() -> int:
     return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-def _run_in_python(kernel: Callable[..., Any], parts: int, n_rows: int, multiple: int, *arguments: Any) -> None:
-    """Do the same as :func:`angpn.kernels.team.run_in_team` on Python threads, the calling thread included."""
+def _python_team(run: Callable[[int], None], parts: int) -> None:
+    """Call ``run(0)`` to ``run(parts - 1)`` on Python threads, the calling thread included."""
     global _pool, _pool_size
     if _pool is None or _pool_size < parts - 1:
         _pool, _pool_size = ThreadPoolExecutor(parts - 1, thread_name_prefix="angpn"), parts - 1
-    bounds = [*(n_rows * part // parts // multiple * multiple for part in range(parts)), n_rows]
-    pending = [_pool.submit(kernel, *limits, *arguments) for limits in itertools.pairwise(bounds[1:])]
-    kernel(*bounds[:2], *arguments)
+    pending = [_pool.submit(run, part) for part in range(1, parts)]
+    run(0)
     for future in pending:
         future.result()
 
@@ -152,16 +161,40 @@ _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
 
 
-def _find_openmp() -> int | None:
-    """Return the address of the entry point of the OpenMP library that torch is linked to, None where there is none."""
+def _openmp_team(run: Callable[[int], None], parts: int) -> None:
+    """Do the same on torch's OpenMP threads."""
+    errors: list[BaseException] = []
+    numbers = itertools.count()  # next() on it is atomic, and tells the threads apart
+
+    def member(_: Any) -> None:
+        # The team may be smaller than asked for (inside another parallel region it is one thread): take what is left.
+        for part in numbers:
+            if part >= parts:
+                return
+            try:
+                run(part)
+            except BaseException as error:  # an exception must not cross into C
+                errors.append(error)
+
+    _gomp_parallel(_Callback(member), None, parts, 0)
+    if errors:
+        raise errors[0]
+
+
+def _find_openmp() -> Any:
+    """Return the entry point of the OpenMP library that torch is linked to, or None where there is none."""
     try:
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        return ctypes.cast(library.GOMP_parallel, ctypes.c_void_p).value
+        function = library.GOMP_parallel
     except (OSError, AttributeError):
         return None
+    function.argtypes = [_Callback, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+    function.restype = None
+    return function
 
 
-_openmp = _find_openmp()
+_gomp_parallel = _find_openmp()
+_team = _openmp_team if _gomp_parallel else _python_team
 
 
 def _after_fork() -> None:
@@ -169,8 +202,8 @@ def _after_fork() -> None:
 
     torch's own operations would wait for such threads for ever; torch's data loaders do the same for their workers.
     """
-    global _pool, _openmp
-    _pool, _openmp = None, None
+    global _pool, _team
+    _pool, _team = None, _python_team
     torch.set_num_threads(1)
 
 

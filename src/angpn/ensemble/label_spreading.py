@@ -4,6 +4,7 @@ Where a class has one or two labels, features say little of what the classes are
 hang together.
 """
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -80,11 +81,12 @@ class LabelSpreading:
         **_: Any,  # what other base learners need
     ) -> list[list[Self]]:
         """Fit label spreading with each alpha to each problem."""
-        alphas = [candidate.alpha for candidate in candidates]
-        found = []
-        for features, training, _starts in problems:
-            (several,) = spread_labels(features.normalized, [training], alphas, n_classes, config)
-            found.append([cls(candidate, scores) for candidate, scores in zip(candidates, several, strict=True)])
+        alphas, found = [candidate.alpha for candidate in candidates], []
+        for _graph, group in itertools.groupby(problems, key=lambda problem: id(problem.features)):
+            same = list(group)
+            sets = [problem.training for problem in same]
+            for several in spread_labels(same[0].features.normalized, sets, alphas, n_classes, config):
+                found.append([cls(candidate, scores) for candidate, scores in zip(candidates, several, strict=True)])
         return found
 
     @classmethod
@@ -176,7 +178,7 @@ def closed_form(
     """Return Eq. (3) for each alpha: of few rows as a dense system, which takes less time, else as a series."""
     if adjacency.n_rows > _DENSE_ROWS or adjacency.partition.n_processes > 1:
         return closed_form_series(sources, adjacency, alphas, config)
-    matrix, identity = adjacency.dense(), torch.eye(adjacency.n_rows, dtype=torch.float64)
+    matrix, identity = adjacency.normalized_dense(), torch.eye(adjacency.n_rows, dtype=torch.float64)
     systems = ((identity - alpha * matrix, (1 - alpha) * sources.double()) for alpha in alphas)
     return [torch.linalg.solve(*system).float() for system in systems]
 

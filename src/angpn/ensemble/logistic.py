@@ -36,7 +36,8 @@ def fit_logistic(
     A class without labels is as good as ruled out. Of two classes the first has no weights of its own, so that the
     penalty is on the difference of the two, as everywhere.
     """
-    known, numbers = np.unique(codes, return_inverse=True)
+    known = np.flatnonzero(np.bincount(codes, minlength=n_classes))
+    numbers = np.searchsorted(known, codes)
     weight, bias = torch.zeros(inputs.shape[1], n_classes), torch.full((n_classes,), RULED_OUT)
     if len(known) == 1:
         bias[known[0]] = 0.0

@@ -43,9 +43,13 @@ class Adjacency:
         matrix, halo_exchange = self._matrix
         return sparse_product(*matrix, halo_exchange(features), alpha)
 
-    def dense(self) -> Tensor:  # (n, n) float64
-        """Return the whole matrix; for few rows, all of them held by this process."""
-        return torch.from_numpy(adjacency_matrix(self._graph, self._direction)[0].toarray()).double()
+    def normalized_dense(self) -> Tensor:  # (n, n) float64
+        """Return ``D^-1/2 (S + S^T) D^-1/2`` in full; for few rows, all of them held by this process."""
+        graph = torch.from_numpy(self._graph.toarray()).double()
+        both = graph + graph.T
+        degree = both.sum(dim=1)
+        scale = torch.where(degree > 0, degree, 1).rsqrt()
+        return scale[:, None] * both * scale
 
     @cached_property
     def _matrix(self) -> tuple[tuple[Tensor, Tensor, Tensor, int], HaloExchange]:

@@ -1,5 +1,6 @@
 """Nystroem features against the Gaussian kernel that they approximate."""
 
+import pytest
 import torch
 from torch.testing import assert_close
 
@@ -44,3 +45,13 @@ def test_equal_centers_give_finite_features():
     kernel = GaussianKernel.fit(torch.ones(10, 3), 1.0)
     assert torch.isfinite(kernel.features(gaussian(4)[:, :3].float())).all()
     assert torch.isfinite(kernel.whitening).all()
+
+
+@pytest.mark.parametrize("spread", [1e-7, 1e-9, 1e-12])
+def test_centers_that_differ_by_rounding_alone_have_features_too(spread):
+    """Squared distances are then rounding, and the matrix made of them has negative eigenvalues."""
+    for seed in range(5):
+        centers = 1 + spread * gaussian(60, seed=seed)
+        kernel = GaussianKernel.fit(centers, 1.0)
+        assert torch.isfinite(kernel.features(centers)).all()
+        assert kernel.root.diagonal().min() > 0

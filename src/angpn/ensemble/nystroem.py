@@ -6,7 +6,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-_RIDGE = 1e-6  # added to the diagonal of the kernel matrix, as a part of its trace
+# Added to the diagonal of the kernel matrix, as a part of its trace: the first, but where distances are rounding alone,
+# so that the matrix has negative eigenvalues; with the last no such matrix has any.
+_RIDGES = 1e-6, 1e-4, 1e-2, 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +37,11 @@ class GaussianKernel:
         """
         centers = self.centers.double()  # in float32 rounding may leave it with negative eigenvalues
         matrix = _squared_distances(centers, centers).mul_(-self.rate).exp_()
-        matrix.diagonal().add_(_RIDGE * len(matrix))
-        return torch.linalg.cholesky(matrix).to(self.centers.dtype)
+        for ridge in _RIDGES:
+            root, failed = torch.linalg.cholesky_ex(matrix + ridge * len(matrix) * torch.eye(len(matrix)))
+            if not failed:
+                break
+        return root.to(self.centers.dtype)
 
     @cached_property
     def whitening(self) -> Tensor:  # (m, m)

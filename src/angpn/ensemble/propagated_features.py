@@ -119,8 +119,11 @@ class PropagatedFeatures:
         return self.scales[hops] * self.partition.gather_rows(self.by_hops[hops], rows)
 
     def nystroem(self, hops: Hops, kernel: GaussianKernel, rows: Array) -> Tensor | None:  # (r, m)
-        """Return the features of these rows under a kernel, computed once for all; None where rows are many."""
-        if len(self.by_hops[hops]) > _FEW_ROWS:
+        """Return the features of these rows under a kernel, computed once for all; None where rows are many.
+
+        Processes that share rows do not hold equally many, and must all do the same: for them rows are many.
+        """
+        if self.partition.n_processes > 1 or len(self.by_hops[hops]) > _FEW_ROWS:
             return None
         if kernel not in self.kernel_features:
             self.kernel_features[kernel] = kernel.features(self.scales[hops] * self.by_hops[hops])

@@ -53,7 +53,8 @@ class Refit:
         return surprise < -config.far_behind * max(variance, _ROUNDING) ** 0.5
 
     def _new_rows(self, labels: Labels) -> Array:
-        return np.flatnonzero((labels.codes != UNLABELLED) & (labels.codes != self.codes))
+        """Return the rows that were unlabelled; of one whose label was corrected the model had learnt the old one."""
+        return np.flatnonzero((labels.codes != UNLABELLED) & (self.codes == UNLABELLED))
 
     def _surprise(self, labels: Labels) -> tuple[float, float]:
         """Return ``surprise`` and ``variance`` with the labels that are new."""

@@ -63,8 +63,9 @@ class SelfTraining:
 
     def run_round(self) -> CalibratedRound:
         """Fit all models anew, from the pseudo-labels of the round before, and calibrate them."""
-        first = all(model.probabilities is None for model in self._models)
-        groups = [self._models] if first else self._groups(self._models)  # on the first graph they share the features
+        few = len(self._features) <= self._options.config.max_rows_compared  # of many, inputs of all are much memory
+        first = all(model.probabilities is None for model in self._models)  # on the first graph they share the features
+        groups = [self._models] if few and first else self._groups(self._models)
         log_proba = [found for group in groups for found in self._fit(group)]
         calibrated = self._calibrate(log_proba)
         for model, found in zip(self._models, log_proba, strict=True):

@@ -252,11 +252,8 @@ class BaseANGPNClassifier(
     # scikit-learn's protocols
 
     def __getstate__(self) -> dict[str, Any]:
-        return (
-            {**super().__getstate__(), "_warm_state": None}
-            if "_warm_state" in self.__dict__
-            else super().__getstate__()
-        )
+        # Without what a warm start begins with: it is much memory, and the next fit makes it again.
+        return {name: value for name, value in super().__getstate__().items() if name != "_warm_state"}
 
     @property
     def _n_features_out(self) -> int:

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-# Sums may be reordered, so that they can be vectorised; infinities and NaN keep their meaning.
-_compile: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
-    nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
-)
-# The same with sums in their order, where rounding was made to cancel.
+from angpn.kernels.rows import compile_loop
+
+# As compile_loop, with sums in their order, where rounding was made to cancel.
 _compile_in_order: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"}
 )
@@ -55,7 +53,7 @@ def exponentiate(values, bits):
         values[k] *= powers[k]
 
 
-@_compile
+@compile_loop
 def mean_loss(inputs, codes, shares, penalty, point, products, offsets, bits, gradient):
     """Return the objective of :func:`minimize_mean_loss` at a point, and write its gradient.
 
@@ -108,7 +106,7 @@ def mean_loss(inputs, codes, shares, penalty, point, products, offsets, bits, gr
     return total + penalty / 2 * squares
 
 
-@_compile
+@compile_loop
 def minimize_mean_loss(inputs, codes, shares, penalty, start, tol, band, max_iter):
     r"""Minimise a penalised mean loss by L-BFGS.
 
@@ -181,7 +179,7 @@ def minimize_mean_loss(inputs, codes, shares, penalty, start, tol, band, max_ite
     return mean.reshape(start.shape), iteration, n_evaluations
 
 
-@_compile
+@compile_loop
 def _two_loops(gradient, steps, changes, inverse, factors, n_pairs, direction):
     """Write minus the product of L-BFGS's inverse Hessian with the gradient."""
     for k in range(len(gradient)):
@@ -201,7 +199,7 @@ def _two_loops(gradient, steps, changes, inverse, factors, n_pairs, direction):
         _add(direction, factors[place] - inverse[place] * _inner(changes[place], direction), steps[place])
 
 
-@_compile
+@compile_loop
 def _inner(a, b):
     total = 0.0
     for k in range(len(a)):
@@ -209,13 +207,13 @@ def _inner(a, b):
     return total
 
 
-@_compile
+@compile_loop
 def _add(a, factor, b):
     for k in range(len(a)):
         a[k] += factor * b[k]
 
 
-@_compile
+@compile_loop
 def _largest(a):
     found = 0.0
     for k in range(len(a)):
@@ -223,7 +221,7 @@ def _largest(a):
     return found
 
 
-@_compile
+@compile_loop
 def _share(largest, tol, band):
     """Return the share of the weight left that an iterate with this largest entry of the gradient takes."""
     if largest <= tol / band:

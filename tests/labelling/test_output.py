@@ -66,12 +66,11 @@ def kill_after(process, seconds):
         process.kill()
 
 
-def kill_while_it_writes(process, folder, seconds):
-    """Kill the process so many seconds after it has made a temporary folder; others were left by those before it."""
+def wait_until_it_writes(process, folder):
+    """Until the process has made a temporary folder; others were left by those before it."""
     before = set(os.listdir(folder))
     while process.poll() is None and set(os.listdir(folder)) <= before:
         time.sleep(0.001)
-    kill_after(process, seconds)
 
 
 @posix
@@ -85,26 +84,37 @@ def test_killed_at_random_moments_the_command_leaves_a_result_and_the_next_run_n
     out = tmp_path / "out"
     command = [sys.executable, "-m", "angpn", "label", tmp_path / "rows.npy", "--labels", labels, "-o", out, "-q"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    out.mkdir()
     start = time.monotonic()
-    subprocess.run(command, check=True, timeout=300, env=environment)
+    process = subprocess.Popen(command, env=environment)
+    wait_until_it_writes(process, out)
+    start_of_writing = time.monotonic()
+    while sorted(os.listdir(out)) != NAMES:
+        time.sleep(0.001)
+    seconds_of_writing = time.monotonic() - start_of_writing
+    assert process.wait(300) == 0
     seconds = time.monotonic() - start
     contents = [(out / name).read_bytes() for name in ("predictions.csv", "model/predictions.csv")]
-    kills = with_leftovers = 0
-    while kills < KILLS:
+    kills = while_writing = 0
+    for turn in range(20 * KILLS):  # a run that ends before its kill does not count, nor does one of another moment
         process = subprocess.Popen(command, env=environment)
-        if kills % 2:
-            kill_while_it_writes(process, out, moments.uniform(0, 0.3))
+        if turn % 2:
+            wait_until_it_writes(process, out)
+            kill_after(process, moments.uniform(0, seconds_of_writing))
         else:
             kill_after(process, moments.uniform(0, seconds))
         kills += process.wait() == -signal.SIGKILL
-        with_leftovers += sorted(os.listdir(out)) != NAMES
+        while_writing += sorted(os.listdir(out)) != NAMES
         assert [(out / name).read_bytes() for name in ("predictions.csv", "model/predictions.csv")] == contents
         assert (out / "report.html").read_text().rstrip().endswith("</html>")
         assert list(ANGPNClassifier.load(out / "model" / "classifier.angpn").classes_) == ["class 0", "class 1"]
+        if kills >= KILLS and while_writing:
+            break
     subprocess.run(command, check=True, timeout=300, env=environment)
     assert sorted(os.listdir(out)) == NAMES
-    assert with_leftovers  # or no kill came while the output was written
-    print(f"{kills} kills of a run of {seconds:.1f} s; after {with_leftovers} of them there were temporary folders")
+    assert kills >= KILLS
+    assert while_writing
+    print(f"{kills} kills of a run of {seconds:.1f} s that writes for {seconds_of_writing:.3f} s, {while_writing} of them then")
 
 
 @posix

@@ -115,6 +115,14 @@ def test_scaled_features_are_of_length_1_on_average(problem, features):
     assert empty.scales == {(0.0, 0): 1.0}
 
 
+def test_features_that_overflow_are_refused_with_what_to_change(problem, features):
+    """By Eq. (9) to the letter a row of S may sum to anything, the more the smaller gamma is."""
+    neighborhood, _, probabilities = problem
+    options = GraphOptions(4, 1.0, 1e-6, "printed", "directed")
+    with pytest.raises(ValueError, match=r"features must stay finite, got an overflow after 20 hops.* use rule='simplex'"):
+        PropagatedFeatures(features, neighborhood, options, [(0.9, 20)], probabilities)
+
+
 @pytest.mark.parametrize("direction", ["directed", "symmetric", "normalized"])
 def test_label_spreading_has_the_normalized_graph_whatever_the_direction(problem, features, direction):
     neighborhood, _, probabilities = problem

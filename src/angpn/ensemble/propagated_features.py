@@ -112,7 +112,14 @@ class PropagatedFeatures:
         found = propagate_hops(self._features, self._adjacency, [each for each in hops if each not in self.by_hops])
         self.by_hops |= found
         # Propagation shortens rows, and the penalty of a head knows one scale: to length 1 on average.
-        self.scales |= {key: 1 / (mean_length(each, self.partition) or 1.0) for key, each in found.items()}
+        for key, each in found.items():
+            length = mean_length(each, self.partition)
+            if not np.isfinite(length):
+                raise ValueError(
+                    f"features must stay finite, got an overflow after {key[1]} hops; rows of S by rule='printed' need "
+                    "not sum to 1: use rule='simplex', a smaller beta or alpha, or a larger gamma"
+                )
+            self.scales[key] = 1 / (length or 1.0)
 
     def scaled(self, hops: Hops, rows: Array) -> Tensor:  # (r, p)
         """Return the features of these rows of the data, at length 1 on average."""

@@ -8,11 +8,13 @@ import numpy as np
 import torch
 
 from angpn import nearest_candidates
+from angpn.ensemble.extra_trees import TreesParameters
 from angpn.ensemble.fit import train
 from angpn.ensemble.folds import Labels
 from angpn.ensemble.heads import HeadParameters
 from angpn.ensemble.inductive import InductiveEnsemble
 from angpn.ensemble.label_spreading import SpreadingParameters
+from angpn.ensemble.mixture import Members
 from angpn.ensemble.model_selection import Selection, scale_for_training
 from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.neighbors.exact import nearest_fitted
@@ -20,6 +22,7 @@ from angpn.neighbors.neighborhood import Neighborhood
 
 LINEAR, KERNEL = HeadParameters(0.5, 2, None, 10.0), HeadParameters(0.8, 3, 1.0, 100.0)
 SPREADING = SpreadingParameters(0.9)
+TREES = TreesParameters(0.0, 0, 1)
 UNIT, STANDARD = ("unit", "chord"), ("standard", "euclidean")
 
 
@@ -46,9 +49,9 @@ def ensemble_options(n_candidates=12, **changes):
 
 
 def train_selected(X, labels, selected, options):
-    """The rounds of training with these hyper-parameters, whatever labels would select, and the first scaling."""
+    """The rounds of training with these hyper-parameters, all alike, whatever labels would select."""
     rows = scale_for_training(X, options.scalings[0], options)
-    return train(Selection(rows, list(selected), []), labels, options)
+    return train(Selection(rows, Members.equal(selected), []), labels, options)
 
 
 def clusters(truth, distance=2.0, width=4, seed=0):

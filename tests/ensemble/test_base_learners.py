@@ -2,7 +2,7 @@
 
 import inspect
 from dataclasses import astuple, dataclass, is_dataclass, replace
-from typing import NamedTuple, get_type_hints
+from typing import NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from angpn import nearest_candidates
-from angpn.ensemble.base_learners import KINDS, BaseLearner, HyperParameters, fit_base_learners, mean_log_proba
-from angpn.ensemble.calibration import Calibration
-from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.base_learners import KINDS, BaseLearner, HyperParameters, fit_base_learners
+from angpn.ensemble.config import EnsembleConfig, Family
 from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.folds import Fold, TrainingSet, given_labels, make_folds
 from angpn.ensemble.inductive import InductiveEnsemble
+from angpn.ensemble.mixture import Members
 from angpn.ensemble.model_selection import ScaledRows, Scorer, Selection, score_all
 from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
 from angpn.ensemble.scaling import Scaling
@@ -26,7 +26,7 @@ from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.distributed import serial_map
 from angpn.utils.array_checks import check_arrays, singles
 from angpn.utils.schema import Saved
-from ensemble_problems import KERNEL, LINEAR, SPREADING, clusters, ensemble_options, first_labels
+from ensemble_problems import KERNEL, LINEAR, SPREADING, TREES, clusters, ensemble_options, first_labels
 
 CONFIG = EnsembleConfig()
 TRUTH = np.arange(60) % 3
@@ -50,12 +50,13 @@ def test_every_kind_has_what_the_protocol_asks_for(kind):
         inspect.signature(getattr(kind, name)).bind(**dict.fromkeys(required))  # as they are called
 
 
-@pytest.mark.parametrize("parameters", [LINEAR, SPREADING])
+@pytest.mark.parametrize("parameters", [LINEAR, SPREADING, TREES])
 def test_the_hyper_parameters_of_every_kind_have_what_the_protocol_asks_for(parameters):
     assert KINDS[next(name for name, kind in KINDS.items() if kind is parameters.learner)] is parameters.learner
     for name in members(HyperParameters):
         assert hasattr(parameters, name)
-    assert parameters.doublings(CONFIG) >= 0
+    assert parameters.family in get_args(Family)
+    assert parameters.bonus(CONFIG, of_table=False) >= parameters.bonus(CONFIG, of_table=True) >= 0
     assert len({parameters, replace(parameters)}) == 1
     assert parameters != astuple(parameters)  # nor to those of another kind that has the same numbers
     assert len(parameters.influence_hops) == 2
@@ -85,8 +86,12 @@ class CentroidParameters(NamedTuple):
     def is_expensive(self):
         return False
 
-    def doublings(self, config):
-        return float(self.n_hops)
+    @property
+    def family(self):
+        return "centroids"
+
+    def bonus(self, config, *, of_table):
+        return 0.0
 
 
 class CentroidState(Saved, tag_field="kind", tag="nearest_centroid"):
@@ -163,7 +168,15 @@ def options(**changes):
 
 def test_base_learners_of_several_kinds_come_in_the_order_of_their_hyper_parameters(third_kind):
     rows = scaled_rows()
-    candidates = [SPREADING, LINEAR, CENTROID, KERNEL, CENTROID._replace(rate=1.0), replace(SPREADING, alpha=0.5)]
+    candidates = [
+        SPREADING,
+        LINEAR,
+        CENTROID,
+        TREES,
+        KERNEL,
+        CENTROID._replace(rate=1.0),
+        replace(SPREADING, alpha=0.5),
+    ]
     hops = [candidate.hops for candidate in candidates if candidate.hops is not None]
     features = PropagatedFeatures(rows.features, rows.neighborhood, GRAPH, hops)
     sets = [TrainingSet(np.arange(n), TRUTH[:n], None) for n in (12, 30)]
@@ -192,19 +205,21 @@ def test_a_further_kind_is_scored_and_ranked_beside_the_others(third_kind):
 def test_a_further_kind_is_self_trained_selected_again_saved_and_predicts_new_rows(third_kind):
     labels, rows = first_labels(TRUTH, 24), scaled_rows()
     labels = labels._replace(folds=make_folds(labels.codes, None, 0, CONFIG))
-    selection = Selection(rows, [LINEAR, CENTROID], [SPREADING, LINEAR, CENTROID])
+    selection = Selection(rows, Members.equal([LINEAR]), [SPREADING, LINEAR, CENTROID])
     models = [*(FoldModel(fold) for fold in labels.folds), FoldModel(Fold(np.arange(24), np.arange(0)))]
     training = SelfTraining(selection, labels, models, options(config=replace(CONFIG, min_reselection_labels=1)))
     training.run_round()
     training.reselect()
-    assert set(training.selected) < {SPREADING, LINEAR, CENTROID}
-    training.selected = [CENTROID, SPREADING, LINEAR]
+    assert CENTROID in training.selected.parameters
+    training.selected = Members.equal([CENTROID, SPREADING, LINEAR])
     calibrated = training.run_round()
     final = models[-1]
-    assert [type(learner) for learner in final.learners] == [each.learner for each in training.selected]
+    assert [type(learner) for learner in final.learners] == [each.learner for each in training.selected.parameters]
     assert np.mean(final.probabilities.argmax(dim=1).numpy() == TRUTH) > 0.8
 
-    ensemble = Ensemble(rows.scaling, GRAPH, final.learners, calibrated.calibration, final.graph_probabilities)
+    ensemble = Ensemble(
+        rows.scaling, GRAPH, final.learners, final.mixture, calibrated.calibration, final.graph_probabilities
+    )
     state, arrays = ensemble.state()
     loaded = Ensemble.from_state(state, arrays, n_rows=60, n_features=rows.features.shape[1], n_classes=3)
     new, candidates, distances = (
@@ -216,12 +231,3 @@ def test_a_further_kind_is_self_trained_selected_again_saved_and_predicts_new_ro
     assert_close(*(each.predict_new(new, candidates.long(), distances) for each in (one, other)))
     assert_close(*(each.embed_new(new, candidates.long(), distances) for each in (one, other)))
     assert_allclose(one.predict_new(new, candidates.long(), distances).sum(dim=1), 1, rtol=1e-5)
-
-
-def test_an_ensemble_predicts_the_mean_probability_however_small():
-    several = [torch.randn(5, 3, generator=torch.Generator().manual_seed(n)).log_softmax(dim=1) for n in range(4)]
-    mean = torch.stack([log_proba.exp() for log_proba in several]).mean(dim=0)
-    assert_close(mean_log_proba(several), mean.log())
-    tiny = torch.full((1, 2), -500.0)
-    assert_close(mean_log_proba([tiny, tiny]), tiny)
-    assert_close(Calibration(1.0, torch.zeros(3))(mean_log_proba(several)), mean)

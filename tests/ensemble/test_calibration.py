@@ -120,10 +120,11 @@ def test_weights_count_like_repetitions():
 def test_the_shift_is_the_most_likely_one_under_its_penalty():
     log_proba, truth = drawn(200)
     modest = (log_proba - torch.tensor([0.0, 0.0, 2.0])).log_softmax(dim=1)
-    calibration = calibration_of(modest, truth, config=replace(CONFIG, max_log_temperature=0.0, shift_penalty=4.0))
+    config = replace(CONFIG, max_log_temperature=0.0, shift_penalty=4.0, labels_of_shift=100.0)
+    calibration = calibration_of(modest, truth, config=config)
     # Where the gradient is zero, predicted and held-out labels of each class differ by the penalty times its shift.
     differences = np.bincount(truth, minlength=3) - calibration(modest).double().sum(dim=0).numpy()
-    assert_allclose(differences, 4 * calibration.shift, atol=1e-3)
+    assert_allclose(differences, 4 * (1 + (100 / 200) ** 2) * calibration.shift, atol=1e-3)
     assert calibration.temperature == 1
 
 

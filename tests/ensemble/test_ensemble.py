@@ -11,6 +11,7 @@ from torch.testing import assert_close
 
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.ensemble import Ensemble, EnsembleState
+from angpn.ensemble.mixture import Mixture
 from angpn.ensemble.scaling import Scaling
 from angpn.neighbors.partition import Reordered
 from ensemble_problems import KERNEL, LINEAR, SPREADING, answers, moved, trained_ensemble
@@ -63,11 +64,15 @@ def test_the_state_keeps_the_scaling_and_more_than_ten_base_learners_apart():
     learners = [dataclasses.replace(head, **change) for change in changes]
     scaling = Scaling("standard", "euclidean", np.arange(4.0), np.ones(4), np.eye(4)[:, :2])
     calibration = Calibration(0.7, torch.tensor([0.1, -0.2, 0.0]))
-    ensemble = dataclasses.replace(fitted.ensemble, scaling=scaling, learners=learners, calibration=calibration)
+    mixture = Mixture(tuple(np.linspace(0.01, 0.15, 12).tolist()), tuple(np.linspace(0.5, 2, 12).tolist()))
+    ensemble = dataclasses.replace(
+        fitted.ensemble, scaling=scaling, learners=learners, mixture=mixture, calibration=calibration
+    )
     loaded = Ensemble.from_state(*ensemble.state(), n_rows=90, n_features=4, n_classes=3)
     assert [float(learner.bias[0]) for learner in loaded.learners] == list(range(12))
     assert (loaded.scaling.name, loaded.scaling.metric) == ("standard", "euclidean")
     for name in ("center", "scale", "basis"):
         assert_array_equal(getattr(loaded.scaling, name), getattr(scaling, name))
+    assert loaded.mixture == mixture
     assert loaded.calibration.temperature == 0.7
     assert_close(loaded.calibration.shift, calibration.shift)

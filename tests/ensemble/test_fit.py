@@ -9,13 +9,13 @@ import torch
 from numpy.testing import assert_array_equal
 from torch.testing import assert_close
 
-from angpn.ensemble.base_learners import mean_log_proba
 from angpn.ensemble.calibration import soften
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.fit import Round, best_round, fit
 from angpn.ensemble.folds import Fold, make_folds
 from angpn.ensemble.heads import HeadParameters
 from angpn.ensemble.inductive import InductiveEnsemble
+from angpn.ensemble.mixture import Members
 from angpn.ensemble.model_selection import Selection, scale_for_training
 from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.ensemble.self_training import FoldModel, SelfTraining
@@ -48,7 +48,7 @@ def scaled():
 
 def trained(models, validation=None):
     """These models after a round of self-training by itself."""
-    SelfTraining(Selection(scaled(), SELECTED, []), labels(validation), models, options()).run_round()
+    SelfTraining(Selection(scaled(), Members.equal(SELECTED), []), labels(validation), models, options()).run_round()
 
 
 # Who is trained on what
@@ -95,7 +95,7 @@ def test_with_validation_rows_the_model_that_never_saw_their_labels_is_the_ensem
 def test_the_predictions_of_a_round_are_those_of_its_ensemble():
     found = next(rounds(VALIDATION))
     features = PropagatedFeatures(scaled().features, found.neighborhood, options().graph, [LINEAR.hops, KERNEL.hops])
-    log_proba = mean_log_proba([learner.log_proba(features) for learner in found.ensemble.learners])
+    log_proba = found.ensemble.mixture(learner.log_proba(features) for learner in found.ensemble.learners)
     assert_close(found.probabilities, found.ensemble.calibration(log_proba), rtol=1e-4, atol=1e-5)
     assert [learner.parameters for learner in found.ensemble.learners] == SELECTED
 
@@ -156,7 +156,7 @@ def test_the_graph_of_a_round_is_learnt_from_the_predictions_of_the_one_before()
 
 
 def test_hyper_parameters_are_selected_again_before_the_second_round_only():
-    config = replace(CONFIG, hops=((0.0, 0), (0.5, 2)), min_reselection_labels=1, n_base_learners=2)
+    config = replace(CONFIG, hops=((0.0, 0), (0.5, 2)), min_reselection_labels=1)
     counts = []
 
     def parallel_map(tasks):

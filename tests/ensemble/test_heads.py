@@ -181,8 +181,10 @@ def test_rows_may_be_held_in_another_order():
         assert_close(head.log_proba_of(features, ROWS), expected.log_proba_of(straight, ROWS), rtol=1e-3, atol=1e-3)
 
 
-def test_the_hyper_parameters_tell_hops_and_how_far_labels_reach():
+def test_the_hyper_parameters_tell_hops_family_and_what_reaching_far_is_worth():
     assert KERNEL.hops == KERNEL.influence_hops == (0.8, 3)
-    assert KERNEL.doublings(CONFIG) == 2
-    assert STILL.doublings(CONFIG) == 0
+    assert KERNEL.bonus(CONFIG, of_table=False) == 2 * CONFIG.hops_bonus  # of 1 + 3 hops, two doublings
+    assert KERNEL.bonus(CONFIG, of_table=True) == STILL.bonus(CONFIG, of_table=False) == 0
+    heads = [replace(head, n_hops=n_hops) for n_hops in (4, 5) for head in (LINEAR, KERNEL)]
+    assert [head.family for head in heads] == ["near linear", "near kernel", "far linear", "far kernel"]
     assert KERNEL.learner is PropagatedHead

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from angpn import neighbor_graph
 from angpn.ensemble.inductive import NewRows
 from angpn.ensemble.label_spreading import LabelSpreading
+from angpn.ensemble.mixture import Mixture
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop, propagate_hops
 from angpn.neighbors.neighborhood import Neighborhood
 from ensemble_problems import LINEAR, SPREADING, TRUTH, answers, inductive, moved, trained_ensemble
@@ -105,7 +106,7 @@ def _weights(distances, of_graph, probabilities, neighborhood, options):
 
 def test_label_spreading_alone_serves_new_rows_too():
     fitted, rows = trained_ensemble()
-    alone = dataclasses.replace(fitted.ensemble, learners=fitted.ensemble.learners[:1])
+    alone = dataclasses.replace(fitted.ensemble, learners=fitted.ensemble.learners[:1], mixture=Mixture.equal(1))
     assert alone.learners[0].parameters == SPREADING
     embedded, found = answers(fitted._replace(ensemble=alone), rows, moved(np.eye(4)[TRUTH], 0.1))
     assert np.mean(found.argmax(dim=1).numpy() == TRUTH) > 0.95

@@ -1,6 +1,7 @@
 """Which scaling and hyper-parameters held-out labels select."""
 
 import itertools
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,12 +14,15 @@ from torch.testing import assert_close
 from angpn import nearest_candidates
 from angpn.ensemble.calibration import fit_temperature
 from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.extra_trees import TreesParameters
 from angpn.ensemble.folds import Fold, Labels, make_folds
 from angpn.ensemble.heads import HeadParameters
 from angpn.ensemble.label_spreading import SpreadingParameters
+from angpn.ensemble.mixture import Members, select_members
 from angpn.ensemble.model_selection import (
     ScaledRows,
     Scorer,
+    best_of_families,
     few_label_candidates,
     first_candidates,
     is_far_behind,
@@ -31,7 +35,7 @@ from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.ensemble.scaling import Scaling
 from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.distributed import serial_map
-from ensemble_problems import SPREADING, STANDARD, UNIT, ensemble_options, first_labels, linked, links_to
+from ensemble_problems import SPREADING, STANDARD, TREES, UNIT, ensemble_options, first_labels, linked, links_to
 
 CONFIG = EnsembleConfig()
 QUICK = replace(CONFIG, hops=((0.0, 0), (0.5, 2)))  # a search that does not take long
@@ -99,7 +103,7 @@ def test_the_best_come_first_and_each_is_scored_once(noisy):
         held = np.concatenate([fold.held for fold in scorer.labels.folds])
         _, expected = fit_temperature(log_proba, CODES[held], None, CONFIG)
         assert scorer.scores[candidate] == pytest.approx(expected, rel=1e-6)
-    bonus = {each: CONFIG.hops_bonus * each.doublings(CONFIG) / 20 for each in scorer.scores}  # 20 are held out
+    bonus = {each: each.bonus(CONFIG, of_table=False) / 20 for each in scorer.scores}  # 20 are held out
     best_first = sorted(scorer.scores, key=lambda each: scorer.scores[each] + bonus[each], reverse=True)
     assert scorer.ranking() == best_first
 
@@ -118,7 +122,7 @@ def test_what_is_far_behind_after_the_first_fold_is_fitted_on_no_other(noisy):
     features, truth = noisy
     codes = np.where(np.arange(100) < 60, truth, -1)
     scorer, calls = scorer_of(features, links_to(truth, truth, 49), codes), []
-    strict = OPTIONS._replace(config=replace(CONFIG, far_behind=1.0))
+    strict = OPTIONS._replace(config=replace(CONFIG, far_behind=1.0, min_far_behind=12))
     score_all([scorer], [FAR, STILL, SPREADING], watched(calls, strict))
     assert scorer.far_behind == {STILL}
     assert [group for group, _ in calls[1]] == [[SPREADING], [FAR]]
@@ -133,7 +137,8 @@ def test_a_scaling_that_is_far_behind_another_is_given_up_too(noisy):
     codes = np.where(np.arange(100) < 60, truth, -1)
     misled = links_to(truth, truth[np.random.default_rng(0).permutation(100)], 49)
     scorers, calls = [scorer_of(features, links, codes) for links in (misled, links_to(truth, truth, 49))], []
-    score_all(scorers, [FAR], watched(calls, OPTIONS))
+    strict = OPTIONS._replace(config=replace(CONFIG, min_far_behind=12))
+    score_all(scorers, [FAR], watched(calls, strict))
     assert [scorer.far_behind for scorer in scorers] == [{FAR}, set()]
     assert [len(tasks) for tasks in calls] == [2, 1]
 
@@ -145,6 +150,12 @@ def test_far_behind_is_more_than_chance_allows():
     for behind, expected in ((CONFIG.far_behind - 0.1, False), (CONFIG.far_behind + 0.1, True)):
         assert is_far_behind(chance - chance.mean() - behind * error, best, CONFIG) == expected
     assert not is_far_behind(chance - chance.mean() + 5 * error, best, CONFIG)
+
+
+def test_nobody_is_far_behind_in_a_fold_of_few_labels():
+    behind = -1 - np.linspace(0, 0.1, 30)
+    assert is_far_behind(behind, np.zeros(30), CONFIG)
+    assert not is_far_behind(behind[:29], np.zeros(29), CONFIG)
 
 
 def test_more_hops_are_preferred_while_few_labels_are_held_out(noisy):
@@ -203,24 +214,68 @@ def test_a_label_of_weight_zero_counts_for_nothing(noisy):
 # Candidates
 
 
-def test_the_first_candidates_are_every_hops_with_two_heads_and_label_spreading():
+def test_the_first_candidates_are_every_hops_with_two_heads_label_spreading_and_trees():
     found = first_candidates(CONFIG.hops, CONFIG.spreading_alphas, CONFIG)
     heads = {HeadParameters(*hops, *head) for hops, head in itertools.product(CONFIG.hops, CONFIG.first_heads)}
-    assert set(found) == heads | {SpreadingParameters(alpha) for alpha in CONFIG.spreading_alphas}
+    others = {*map(SpreadingParameters, CONFIG.spreading_alphas), *(TreesParameters(*each) for each in CONFIG.trees)}
+    assert set(found) == heads | others
     assert len(found) == len(set(found))
 
 
-def test_more_heads_are_tried_with_the_best_hops_only(noisy):
+def test_more_heads_are_tried_with_the_best_hops_of_each_family_only(noisy):
     features, truth = noisy
     hops = [(0.0, 0), (0.2, 1), (0.5, 2), (0.5, 5), (0.8, 5), (0.9, 10)]
     scorer = scorer_of(features, links_to(truth, truth, 49))
     score_all([scorer], first_candidates(hops, CONFIG.spreading_alphas, CONFIG), OPTIONS)
     ranking = scorer.ranking()
-    place = {each: min(ranking.index(HeadParameters(*each, *head)) for head in CONFIG.first_heads) for each in hops}
-    kept = sorted(hops, key=place.__getitem__)[: CONFIG.n_hops_refined]
+    linear, kernel = CONFIG.first_heads
+    expected = set()
+    for first, of_family in itertools.product((linear, kernel), (hops[:3], hops[3:])):  # near ones, and far ones
+        place = {each: ranking.index(HeadParameters(*each, *first)) for each in of_family}
+        kept = sorted(of_family, key=place.__getitem__)[: CONFIG.n_hops_refined]
+        assert len(kept) == 2 < len(of_family)
+        alike = [head for head in CONFIG.more_heads if (head[0] is None) == (first is linear)]
+        expected |= {HeadParameters(*each, *head) for each, head in itertools.product(kept, alike)}
     found = refined_candidates(ranking, CONFIG)
-    assert set(found) == {HeadParameters(*a, *b) for a, b in itertools.product(kept, CONFIG.more_heads)}
-    assert len(kept) == 4 < len(hops)
+    assert set(found) == expected
+    assert len(found) == len(expected)
+
+
+def test_the_best_of_each_family_come_in_their_order():
+    near, kernel, far = STILL, replace(STILL, width=1.0), replace(FAR, n_hops=9)
+    ranking = [near, SPREADING, FAR, kernel, replace(near, C=1.0), far, replace(near, C=2.0)]
+    assert best_of_families(ranking, 1) == [near, SPREADING, kernel, far]
+    assert best_of_families(ranking, 2) == [near, SPREADING, FAR, kernel, far]
+    assert best_of_families(ranking, 9) == ranking
+
+
+def test_members_are_selected_by_all_held_out_labels_of_those_that_are_not_far_behind(noisy):
+    features, truth = noisy
+    weights = np.linspace(0.5, 2, 100)
+    scorer = scorer_of(features, links_to(truth, truth, 49), weights=weights)
+    score_all([scorer], [STILL, FAR, SPREADING], ALL_FOLDS)
+    held = np.concatenate([fold.held for fold in scorer.labels.folds])
+    log_proba = {each: scorer.cross_validate([each], slice(None))[0] for each in (STILL, FAR, SPREADING)}
+    expected = select_members(log_proba, CODES[held], weights[held], CONFIG, of_table=False)
+    found = scorer.members()
+    assert found.parameters == expected.parameters
+    for one, other in zip(found.mixture, expected.mixture, strict=True):
+        assert one == pytest.approx(other, rel=1e-4)
+    scorer.far_behind.add(found.parameters[0])
+    assert found.parameters[0] not in scorer.members().parameters
+
+
+def test_trees_are_scored_where_rows_have_columns_alone(noisy):
+    features, truth = noisy
+    scorer = scorer_of(features, links_to(truth, truth, 49))
+    score_all([scorer], [STILL, TREES], OPTIONS)
+    assert set(scorer.scores) == {STILL, TREES}
+    turned = Scaling("standard", "euclidean", basis=np.eye(12))
+    for scaling in (Scaling("unit", "chord"), turned):
+        scorer = scorer_of(features, links_to(truth, truth, 49))
+        scorer.rows = scorer.rows._replace(scaling=scaling)
+        score_all([scorer], [STILL, TREES], OPTIONS)
+        assert set(scorer.scores) == {STILL}
 
 
 def test_few_labels_have_fixed_hyper_parameters():
@@ -258,18 +313,18 @@ TRUTH = np.arange(120) % 3
 VALIDATION = np.arange(120) < 18
 
 
-def directions():
+def directions(noise=0.25):
     """Only the direction of a row tells its class."""
     generator = np.random.default_rng(0)
-    rows = np.eye(3)[TRUTH] + 0.25 * generator.normal(size=(120, 3))
+    rows = np.eye(3)[TRUTH] + noise * generator.normal(size=(120, 3))
     return rows * generator.choice([0.02, 50.0], size=(120, 1))
 
 
-def table():
+def table(noise=0.5):
     """A column that says nothing drowns the others."""
     generator = np.random.default_rng(0)
     return np.column_stack(
-        [2 * np.eye(3)[TRUTH] + 0.5 * generator.normal(size=(120, 3)), 1000 * generator.normal(size=120)]
+        [2 * np.eye(3)[TRUTH] + noise * generator.normal(size=(120, 3)), 1000 * generator.normal(size=120)]
     )
 
 
@@ -291,9 +346,19 @@ def scaling_of(selection):
     return selection.rows.scaling.name, selection.rows.scaling.metric
 
 
+@pytest.mark.parametrize("of_table", [False, True])
 @pytest.mark.parametrize(("make", "scaling"), [(directions, UNIT), (table, STANDARD)])
-def test_the_scaling_is_the_one_under_which_held_out_labels_are_most_likely(make, scaling):
-    assert scaling_of(select(make(), masked_labels(), options())) == scaling
+def test_the_scaling_is_the_one_under_which_held_out_labels_are_most_likely(make, scaling, of_table):
+    impartial = options(config=replace(QUICK, scaling_bonus=0.0), of_table=of_table)
+    assert scaling_of(select(make(), masked_labels(), impartial)) == scaling
+
+
+@pytest.mark.parametrize(("X", "better"), [(directions(0.4), UNIT), (table(1.0), STANDARD)])
+@pytest.mark.parametrize(("of_table", "expected"), [(False, UNIT), (True, STANDARD)])
+def test_another_scaling_than_the_expected_one_must_be_better_by_the_bonus(X, better, of_table, expected):
+    for bonus, scaling in ((5.0, better), (12.0, expected)):  # it is better by 6 to 10 units of log-likelihood
+        biased = options(config=replace(QUICK, scaling_bonus=bonus), of_table=of_table)
+        assert scaling_of(select(X, masked_labels(), biased)) == scaling
 
 
 def test_of_many_rows_a_sample_compares_the_scalings_and_all_are_then_scaled():
@@ -310,12 +375,14 @@ def test_of_many_rows_a_sample_compares_the_scalings_and_all_are_then_scaled():
             find_neighbors=find_neighbors,
             find_training_neighbors=find_neighbors,
             config=replace(QUICK, max_rows_compared=60, max_rows_of_scalings=50),
+            of_table=True,
         ),
     )
     assert scaling_of(found) == STANDARD
     assert sizes == [50, 50, 60, 120]
     assert found.rows.neighborhood.n_rows == len(found.rows.features) == 120
-    assert len(found.selected) == QUICK.n_base_learners
+    assert found.features is None  # those of the sample are of no use
+    assert found.selected.parameters
 
 
 def test_few_rows_are_searched_once_for_each_scaling_and_their_features_serve_training():
@@ -344,34 +411,58 @@ def test_with_given_distances_all_rows_compare_the_scalings():
     assert sizes == [120, 120, 120]
 
 
-@pytest.mark.parametrize(
-    ("make", "name", "of_table"), [(table, "standard", True), (lambda: table()[:, :3], "unit", False)]
-)
-def test_where_nothing_can_be_held_out_columns_of_unlike_scale_are_standardised(make, name, of_table):
-    found = select(make(), first_labels(TRUTH, 3), options())
+@pytest.mark.parametrize(("name", "of_table"), [("standard", True), ("unit", False)])
+def test_where_nothing_can_be_held_out_columns_of_a_table_are_standardised(name, of_table):
+    found = select(table(), first_labels(TRUTH, 3), options(of_table=of_table))
     assert found.rows.scaling.name == name
-    assert found.selected == few_label_candidates(None, of_table, QUICK)
+    assert found.selected == Members.equal(few_label_candidates(None, of_table, QUICK))
     assert found.reselection_candidates == []
 
 
 def test_few_labels_of_each_class_select_nothing():
     found = select(directions(), unmasked_labels(15), options(scalings=[UNIT]))
-    assert found.selected == few_label_candidates(None, False, QUICK)
+    assert found.selected == Members.equal(few_label_candidates(None, False, QUICK))
     assert found.reselection_candidates == []
     assert select(directions(), unmasked_labels(18), options(scalings=[UNIT])).reselection_candidates
 
 
-def test_the_best_of_all_that_were_scored_are_selected():
+def test_few_labels_of_a_table_select_among_all_but_scalings():
+    sizes = []
+
+    def find_neighbors(rows, metric):
+        sizes.append((len(rows), metric))
+        return nearest_candidates(rows, 12, metric)
+
+    found = select(table(), unmasked_labels(15), options(find_neighbors=find_neighbors, of_table=True))
+    assert sizes == [(120, "euclidean")]
+    assert scaling_of(found) == STANDARD
+    assert {each.family for each in found.reselection_candidates} > {"near linear", "near kernel", "label spreading"}
+    assert "trees" in {each.family for each in found.selected.parameters}
+
+
+def test_the_best_of_each_family_are_selected_and_some_more_compared_again():
     found = select(directions(), masked_labels(), options(scalings=[UNIT]))
     candidates = found.reselection_candidates
-    assert QUICK.n_base_learners < len(candidates) == len(set(candidates)) <= QUICK.n_reselection_candidates
-    assert found.selected == candidates[: QUICK.n_base_learners]
+    counts = Counter(each.family for each in candidates)
+    assert set(counts) == {"near linear", "near kernel", "label spreading"}  # of no more than two hops, without columns
+    assert counts["near linear"] == counts["near kernel"] == QUICK.n_reselection_candidates
+    assert len(candidates) == len(set(candidates))
+    assert len(found.selected.parameters) == len(set(found.selected.parameters))
+    weights = {}
+    for each, weight in zip(found.selected.parameters, found.selected.mixture.weights, strict=True):
+        weights.setdefault(each.family, []).append(weight)
+    assert len(weights) > 1
+    assert max(map(len, weights.values())) == QUICK.n_of_family
+    totals = [sum(of_family) for of_family in weights.values()]
+    assert sum(totals) == pytest.approx(1)
+    assert totals == sorted(totals, reverse=True)  # the heaviest family first
+    assert totals[-1] >= QUICK.min_weight
 
 
 @pytest.mark.parametrize("labels", [masked_labels(), first_labels(TRUTH, 3)], ids=["some held out", "none held out"])
 def test_a_given_alpha_is_the_only_one(labels):
     found = select(directions(), labels, options(scalings=[UNIT], alpha=0.3))
-    assert {candidate.alpha for candidate in [*found.selected, *found.reselection_candidates]} == {0.3}
+    assert {candidate.alpha for candidate in [*found.selected.parameters, *found.reselection_candidates]} == {0.3}
 
 
 def test_weights_have_a_say_in_what_is_selected():

@@ -119,7 +119,9 @@ def test_features_that_overflow_are_refused_with_what_to_change(problem, feature
     """By Eq. (9) to the letter a row of S may sum to anything, the more the smaller gamma is."""
     neighborhood, _, probabilities = problem
     options = GraphOptions(4, 1.0, 1e-6, "printed", "directed")
-    with pytest.raises(ValueError, match=r"features must stay finite, got an overflow after 20 hops.* use rule='simplex'"):
+    with pytest.raises(
+        ValueError, match=r"features must stay finite, got an overflow after 20 hops.* use rule='simplex'"
+    ):
         PropagatedFeatures(features, neighborhood, options, [(0.9, 20)], probabilities)
 
 

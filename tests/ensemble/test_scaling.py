@@ -161,12 +161,42 @@ def test_of_very_many_rows_fewer_directions_are_kept():
     assert [feature_width(n, config) for n in (100, 131_072, 262_144, 10**7)] == [512, 512, 256, 128]
 
 
-def test_a_table_has_columns_of_unlike_scale():
-    assert is_table(table(), CONFIG)
-    assert not is_table(table()[:, 2:4], CONFIG)
-    assert not is_table(scipy.sparse.csr_array(table()), CONFIG)
+WIDE = np.random.default_rng(0).normal(size=(500, 40))
+
+
+def test_a_table_has_few_columns():
+    scales = np.linspace(1, 3, 40)  # neither unlike nor alike
+    assert not is_table(scales * WIDE, CONFIG)
+    assert not is_table(scales[:32] * WIDE[:, :32], CONFIG)
+    assert is_table(scales[:31] * WIDE[:, :31], CONFIG)
+    assert is_table(scales * WIDE, replace(CONFIG, max_columns_of_table=40))
+    assert not is_table(scipy.sparse.csr_array(WIDE[:, :31]), CONFIG)
     assert not is_table(np.ones((5, 3)), CONFIG)  # columns without any scale
-    assert is_table(table()[:, 2:4], replace(CONFIG, table_scale_ratio=1.5))
+
+
+def test_a_table_has_columns_of_unlike_scale():
+    scales = np.linspace(1, 3, 40)
+    assert is_table(np.where(np.arange(40) == 7, 30, scales) * WIDE, CONFIG)
+    assert not is_table(np.where(np.arange(40) == 7, 12, scales) * WIDE, CONFIG)
+    assert is_table(np.where(np.arange(40) == 7, 12, scales) * WIDE, replace(CONFIG, table_scale_ratio=3.0))
+
+
+def test_a_table_has_columns_that_were_all_brought_to_one_scale():
+    alike = (WIDE - WIDE.mean(axis=0)) / WIDE.std(axis=0)
+    assert is_table(alike, CONFIG)
+    assert is_table(np.linspace(1, 1.04, 40) * alike, CONFIG)
+    assert not is_table(np.linspace(1, 1.06, 40) * alike, CONFIG)
+    constant = np.column_stack([np.ones(500), alike])
+    assert is_table(constant, CONFIG)  # a column without any scale does not count
+
+
+@pytest.mark.parametrize("name", SCALINGS)
+def test_rows_have_columns_unless_they_are_scaled_by_row_or_turned(name):
+    X = np.abs(table())
+    assert fit(scipy.sparse.csr_array(X) if name == "idf" else X, name).has_columns == (name in ("standard", "none"))
+    turned = fit(np.random.default_rng(0).normal(size=(60, 50)), "standard")
+    assert turned.basis is not None
+    assert not turned.has_columns
 
 
 @pytest.mark.parametrize("name", [name for name in SCALINGS if name != "none"])

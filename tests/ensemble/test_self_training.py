@@ -9,11 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.testing import assert_close
 
 from angpn import nearest_candidates
-from angpn.ensemble.base_learners import mean_log_proba
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.folds import Fold, make_folds
 from angpn.ensemble.heads import HeadParameters
+from angpn.ensemble.mixture import Members, Mixture
 from angpn.ensemble.model_selection import ScaledRows, Selection
 from angpn.ensemble.propagated_features import Adjacency, PropagatedFeatures
 from angpn.ensemble.scaling import Scaling
@@ -39,7 +39,7 @@ def rows():
 
 def self_training(rows, models, *, selected=SELECTED, candidates=(), labels=LABELS, graph=GRAPH, config=CONFIG):
     options = ensemble_options(graph=graph, config=config)
-    return SelfTraining(Selection(rows, list(selected), list(candidates)), labels, models, options)
+    return SelfTraining(Selection(rows, Members.equal(selected), list(candidates)), labels, models, options)
 
 
 def fold_models(count=2):
@@ -174,7 +174,7 @@ def test_held_out_labels_of_all_models_together_calibrate_them_all(rows):
     calibrated = self_training(rows, [*both, final], labels=labels).run_round()
     features = PropagatedFeatures(rows.features, rows.neighborhood, GRAPH, [LINEAR.hops, KERNEL.hops])
     log_proba = {
-        id(model): mean_log_proba([learner.log_proba(features) for learner in model.learners])
+        id(model): Mixture.equal(3)(learner.log_proba(features) for learner in model.learners)
         for model in (*both, final)
     }
     held = np.concatenate([model.fold.held for model in both])
@@ -267,7 +267,7 @@ def test_hyper_parameters_are_selected_again_by_held_out_labels(rows, far):
         )
         training.run_round()
         training.reselect()
-        assert training.selected == [best]
+        assert training.selected.parameters[0] == best
         training.run_round()
 
 
@@ -301,7 +301,7 @@ def test_with_few_held_out_labels_or_without_candidates_the_selection_stays(rows
         training = self_training(rows, models, candidates=candidates, config=config)
         training.run_round()
         training.reselect()
-        assert training.selected == SELECTED
+        assert training.selected == Members.equal(SELECTED)
 
 
 # Samples

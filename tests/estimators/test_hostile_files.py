@@ -31,7 +31,7 @@ def models(tmp_path_factory):
     sparse = scipy.sparse.csr_array(np.where(np.abs(X) < 0.5, 0, X))
     names = np.array([None if code < 0 else "abc"[code] for code in y], dtype=object)
     dates = np.where(y < 0, np.datetime64("NaT"), np.datetime64("2026-01-01") + y)
-    kernels = EnsembleConfig(hops=((0.5, 2),), first_heads=((1.0, 100.0),), more_heads=(), n_base_learners=3)
+    kernels = EnsembleConfig(hops=((0.5, 2),), first_heads=((1.0, 100.0),), more_heads=())
     network = {"max_iter": 3, "n_neighbors": 4, "random_state": 0, "hidden_layer_sizes": (4, 3)}
     fits = {
         "network": (ANGPNNetworkClassifier(**network, class_weight={0: 1.0, 1: 2.0, 2: 1.0}, tol=-np.inf), X, y),
@@ -87,7 +87,7 @@ def drop(name):
         (
             "ensemble",
             put("metric", value="sqeuclidean"),
-            "the metric is 'sqeuclidean', and that of the scaling 'chord'",
+            "the metric is 'sqeuclidean', and that of the scaling 'euclidean'",
         ),
         ("network", put("network", "gamma", value=0), "at `$.network.gamma`"),
         ("network", put("network", "rule", value="knn"), "rule='knn' is a fixed graph"),
@@ -225,7 +225,7 @@ def test_a_small_file_takes_little_memory(models, tmp_path):
 
 
 # Predictions may refuse rows, not the file: numbers at the end of their range, features that a change renamed.
-OF_ROWS = "must be finite|needs finite scores|X has|feature names"
+OF_ROWS = "must be finite|squares float64 can hold|needs finite scores|X has|feature names"
 
 
 def probabilities_or_refusal(path, new):

@@ -186,9 +186,13 @@ def test_models_of_format_2_are_still_read(kind):
         assert (parameters["tol"], parameters["hidden_layer_sizes"]) == (-np.inf, (4,))
         assert parameters["class_weight"] == {"ä": 1.0, "b": 2.0, "c": 1.0}
     elif kind == "ensemble":
-        assert parameters["config"] == EnsembleConfig(
-            hops=((0.5, 2),), n_base_learners=2, n_centers=500
-        )  # the default of then
+        of_then = {
+            "n_centers": 500,
+            "more_heads": ((None, 1.0), (None, 100.0), (3.0, 100.0)),
+            "n_hops_refined": 4,
+            "n_reselection_candidates": 15,
+        }
+        assert parameters["config"] == EnsembleConfig(hops=((0.5, 2),), **of_then)
 
 
 LABELS = [

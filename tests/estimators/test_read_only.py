@@ -12,7 +12,7 @@ from sklearn.metrics import pairwise_distances
 
 from angpn import ANGPNClassifier, ANGPNNetworkClassifier, EnsembleConfig
 
-SMALL = EnsembleConfig(hops=((0.5, 2),), hops_of_scalings=((0.5, 2),), more_heads=(), n_base_learners=2)
+SMALL = EnsembleConfig(hops=((0.5, 2),), hops_of_scalings=((0.5, 2),), more_heads=())
 TRUTH = np.arange(40) % 2
 X = np.random.default_rng(0).normal(size=(40, 4)) + 2 * TRUTH[:, None]
 NEW, Y = X[:7] + 0.125, np.where(np.arange(40) < 20, TRUTH, -1)

@@ -11,7 +11,7 @@ from angpn import ANGPNClassifier, ANGPNNetworkClassifier, EnsembleConfig
 
 X, TRUTH = make_blobs([20, 20, 20], n_features=4, cluster_std=3.0, random_state=1, shuffle=False)
 Y = np.where(np.arange(60) % 2 == 0, TRUTH, -1)
-SMALL = EnsembleConfig(hops=((0.5, 2),), hops_of_scalings=((0.5, 2),), more_heads=(), n_base_learners=2)
+SMALL = EnsembleConfig(hops=((0.5, 2),), hops_of_scalings=((0.5, 2),), more_heads=())
 
 
 def ensemble(**options):

@@ -31,7 +31,6 @@ CONFIG = {
     "first_heads": ((1.0, 100.0),),
     "more_heads": (),
     "spreading_alphas": (),
-    "n_base_learners": 1,
 }
 
 

@@ -114,7 +114,7 @@ def test_killed_at_random_moments_the_command_leaves_a_result_and_the_next_run_n
     assert sorted(os.listdir(out)) == NAMES
     assert kills >= KILLS
     assert while_writing
-    print(f"{kills} kills of a run of {seconds:.1f} s that writes for {seconds_of_writing:.3f} s, {while_writing} of them then")
+    print(f"{kills} kills of a run of {seconds:.1f} s, {while_writing} in the {seconds_of_writing:.3f} s it writes")
 
 
 @posix

@@ -63,6 +63,22 @@ def test_the_headline_shows_counts_and_estimated_accuracy(show):
         assert part in text
 
 
+def test_the_headline_warns_where_accuracy_is_that_of_the_largest_class(show):
+    report = synthetic_report()
+    text = show(report).inner_text("#headline")
+    assert "largest class would be right for 31.8\u00a0%. Mean recall of the classes: 92.9\u00a0%." in text
+    assert "no better than" not in text
+    assert "Never predicted" not in text
+    confusion = np.zeros((4, 4), dtype=int)
+    confusion[:, 0] = [30, 3, 2, 0]
+    poor = report.estimate._replace(accuracy=30 / 35, confusion=confusion)
+    text = show(report._replace(estimate=poor, predicted=np.zeros_like(report.predicted))).inner_text("#headline")
+    assert "This is no better than always answering the largest class" in text
+    assert "Never predicted: class 1, class 2, class 3." in text
+    text = show(report._replace(estimate=None, predicted=np.zeros_like(report.predicted))).inner_text("#headline")
+    assert "Never predicted: class 1, class 2, class 3." in text
+
+
 def test_the_headline_distinguishes_the_kinds_of_estimate(show):
     report = synthetic_report()
     page = show(report._replace(estimate=report.estimate._replace(kind="cross-validation")))
@@ -294,9 +310,10 @@ def test_parts_without_content_say_so(show):
 def test_tables_and_curves(show):
     report = synthetic_report()
     page = show(report)
-    cells = page.locator("#confusion td").all_inner_texts()
+    cells = page.locator("#confusion td:not(.recall)").all_inner_texts()
     shown = np.array([0 if cell == "·" else int(cell) for cell in cells]).reshape(4, 4)
     np.testing.assert_array_equal(shown, report.estimate.confusion)
+    assert page.locator("#confusion td.recall").all_inner_texts()[:2] == ["71\u00a0%", "100\u00a0%"]
     counts = page.locator("#classes tbody tr").first.inner_text()
     assert "class 0" in counts
     assert page.locator("#curve svg").count() == 2

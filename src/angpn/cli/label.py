@@ -14,6 +14,7 @@ MaxPixels = Annotated[int, typer.Option(help="An image with more pixels is one t
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither take features of images from the cache nor keep them there.")
 ]
+_RECALLS_SHOWN = 5
 MAX_PIXELS = 100_000_000  # that of angpn.features, which is not imported before it is used
 
 
@@ -145,7 +146,10 @@ def label(
         "rows": len(result.labels),
         "skipped": result.skipped,
         "predicted": int((~result.task.given).sum()),
-        "estimate": None if estimate is None else _estimate_facts(estimate),
+        "estimate": None
+        if estimate is None
+        else _estimate_facts(estimate, [str(name) for name in result.model.classes_]),
+        "never_predicted": result.never_predicted,
         "suspects": len(result.suspects),
         f"{result.unit}s": result.model.n_iter_,
         "seconds": round(result.seconds, 1),
@@ -175,7 +179,17 @@ def _result_summary(about: dict[str, Any]) -> list[str]:
             "validation": "estimated on {} validation labels",
         }[estimate["kind"]].format(estimate["rows"])
         lines.append(
-            f"accuracy: {estimate['accuracy']:.1%} ({estimate['low']:.1%} to {estimate['high']:.1%}), {measured}"
+            f"accuracy: {estimate['accuracy']:.1%} ({estimate['low']:.1%} to {estimate['high']:.1%}), {measured}; "
+            f"always answering the largest class: {estimate['base_rate']:.1%}"
+        )
+        recalls = sorted((recall, name) for name, recall in estimate["recall"].items() if recall is not None)
+        worst = ", ".join(f"{name} {recall:.0%}" for recall, name in recalls[:_RECALLS_SHOWN])
+        lines.append(f"balanced accuracy: {estimate['balanced_accuracy']:.1%}; lowest recall: {worst}")
+        if estimate["accuracy"] <= estimate["base_rate"]:
+            lines.append("warning: this is no better than always answering the largest class; label more of the others")
+    if about["never_predicted"]:
+        lines.append(
+            f"warning: never predicted: {', '.join(about['never_predicted'])}; label more rows of these classes"
         )
     if about["suspects"]:
         lines.append(f"{about['suspects']} of the given labels are probably wrong: see the report")
@@ -184,13 +198,16 @@ def _result_summary(about: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _estimate_facts(estimate: Any) -> dict[str, Any]:
+def _estimate_facts(estimate: Any, classes: list[str]) -> dict[str, Any]:
     return {
         "kind": estimate.kind,
         "accuracy": estimate.accuracy,
         "low": estimate.low,
         "high": estimate.high,
         "rows": estimate.n_rows,
+        "base_rate": estimate.base_rate,
+        "balanced_accuracy": estimate.balanced_accuracy,
+        "recall": dict(zip(classes, estimate.recalls, strict=True)),
     }
 
 

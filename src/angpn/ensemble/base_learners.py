@@ -8,11 +8,10 @@ and ``LearnerState``, and candidates of it in :mod:`angpn.ensemble.model_selecti
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Self
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from angpn.ensemble.config import EnsembleConfig, Hops
+from angpn.ensemble.config import EnsembleConfig, Family, Hops
+from angpn.ensemble.extra_trees import ExtraTrees, TreesState
 from angpn.ensemble.folds import Labels
 from angpn.ensemble.heads import HeadState, PropagatedHead
 from angpn.ensemble.label_spreading import LabelSpreading, SpreadingState
@@ -42,8 +41,12 @@ class HyperParameters(Protocol):
     def is_expensive(self) -> bool:
         """Whether a fit takes many times as long as the cheapest."""
 
-    def doublings(self, config: EnsembleConfig) -> float:
-        """Return how far labels reach, as doublings of hops."""
+    @property
+    def family(self) -> Family:
+        """Those that err on much the same rows have one name."""
+
+    def bonus(self, config: EnsembleConfig, *, of_table: bool) -> float:
+        """Return how much likelier held-out labels would have to be under others, as a sum of logarithms."""
 
 
 class BaseLearner(Protocol):
@@ -101,8 +104,12 @@ class BaseLearner(Protocol):
         """
 
 
-LearnerState = HeadState | SpreadingState
-KINDS: dict[str, type[BaseLearner]] = {"head": PropagatedHead, "label_spreading": LabelSpreading}
+LearnerState = HeadState | SpreadingState | TreesState
+KINDS: dict[str, type[BaseLearner]] = {
+    "head": PropagatedHead,
+    "label_spreading": LabelSpreading,
+    "extra_trees": ExtraTrees,
+}
 
 
 def fit_base_learners(
@@ -124,8 +131,3 @@ def fit_base_learners(
         for by_candidate, learners in zip(found, fitted, strict=True):
             by_candidate.update(zip(own, learners, strict=True))
     return [[by_candidate[candidate] for candidate in candidates] for by_candidate in found]
-
-
-def mean_log_proba(several: Sequence[Tensor]) -> Tensor:  # (n, c)
-    """Return the logarithm of the mean probability."""
-    return torch.logsumexp(torch.stack(list(several)), dim=0) - np.log(len(several))

@@ -7,10 +7,9 @@ import scipy.optimize
 import torch
 from torch import Tensor
 
+from angpn import kernels
 from angpn.ensemble.config import EnsembleConfig
 from angpn.utils.typing import Array
-
-_MAX_STEPS = 100  # of Newton's method; it takes about six, and halving the range to the last bit some sixty
 
 
 class Calibration(NamedTuple):
@@ -29,10 +28,12 @@ class Calibration(NamedTuple):
         cls, log_proba: Tensor, truth: Array, weights: Array | None, config: EnsembleConfig
     ) -> tuple["Calibration", float]:
         """Return the most likely calibration of these held-out labels, and their mean log-likelihood under it."""
+        n_labels = len(truth) if weights is None else float(weights.sum())
         temperature = fit_temperature(log_proba, truth, weights, config)[0]
-        shift = temperature * _fit_shift(log_proba / temperature, truth, weights, config.shift_penalty)
+        penalty = config.shift_penalty * (1 + (config.labels_of_shift / n_labels) ** 2)
+        shift = temperature * _fit_shift(log_proba / temperature, truth, weights, penalty)
         # After Platt: where all of a few labels are predicted right, the next one need not be.
-        smoothing = 1 / (1 + (len(truth) if weights is None else float(weights.sum())))
+        smoothing = 1 / (1 + n_labels)
         temperature, likelihood = fit_temperature(log_proba + shift, truth, weights, config, smoothing)
         return cls(temperature, shift), likelihood
 
@@ -72,29 +73,9 @@ def fit_temperature(
     rows = np.arange(len(truth))
     weights = np.full(len(truth), 1 / len(truth)) if weights is None else weights / weights.sum()
     target = float(weights @ ((1 - smoothing) * scores[rows, truth] + smoothing * scores.mean(axis=1)))
-
-    def derivatives(inverse: float) -> tuple[float, float, float]:
-        exponentials = np.exp(inverse * scores)
-        sums = exponentials.sum(axis=1)
-        expected = np.einsum("ij,ij->i", exponentials, scores) / sums
-        squares = np.einsum("ij,ij,ij->i", exponentials, scores, scores) / sums
-        loss = float(weights @ np.log(sums)) - inverse * target
-        return loss, float(weights @ expected) - target, float(weights @ (squares - expected**2))
-
-    # Newton's method, between the points that are known to have the zero of the slope between them.
-    bounds = low, high = np.exp(-config.max_log_temperature), np.exp(config.max_log_temperature)
-    inverse = 1.0
-    for _ in range(_MAX_STEPS):
-        loss, slope, curvature = derivatives(inverse)
-        low, high = (inverse, high) if slope < 0 else (low, inverse)
-        step = slope / curvature if curvature > 0 else np.copysign(np.inf, slope)
-        following = float(np.clip(inverse - step, *bounds))
-        if not low <= following <= high:
-            following = float(np.sqrt(low * high))
-        if abs(following - inverse) <= 1e-12 * inverse:
-            break
-        inverse = following
-    return float(1 / inverse), -loss
+    bounds = np.exp(-config.max_log_temperature), np.exp(config.max_log_temperature)
+    inverse, loss = kernels.temperature.minimize_over_inverse(scores, weights, target, *bounds)
+    return 1 / inverse, -loss
 
 
 def log_likelihoods(

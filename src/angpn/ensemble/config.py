@@ -1,7 +1,7 @@
 """Every constant of the automatic classifier, in one place."""
 
 from dataclasses import dataclass, fields
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -11,6 +11,8 @@ MAX_DENSE_WIDTH = 4096  # of features that are propagated; a saved model may not
 HopCount = Annotated[int, Meta(ge=0, le=MAX_HOPS)]
 Hops = tuple[float, HopCount]  # alpha of Eq. (13), and how often it is applied
 HeadOptions = tuple[float | None, float]  # width of the Gaussian kernel (None: linear head), and C
+# Of base learners: those of a family err on much the same rows, and the ensemble has the best of each.
+Family = Literal["near linear", "near kernel", "far linear", "far kernel", "label spreading", "trees", "smooth trees"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -25,11 +27,27 @@ class EnsembleConfig:
     hops: tuple[Hops, ...] = ((0.0, 0), (0.2, 1), (0.2, 3), (0.5, 2), (0.5, 5), (0.8, 5), (0.9, 10), (0.9, 20))
     hops_of_given_alpha: tuple[HopCount, ...] = (1, 2, 3, 5, 10, 20)  # where the user fixes alpha
     first_heads: tuple[HeadOptions, ...] = ((None, 10.0), (1.0, 100.0))  # tried with every hops
-    more_heads: tuple[HeadOptions, ...] = ((None, 1.0), (None, 100.0), (3.0, 100.0))  # tried with the best hops
-    n_hops_refined: int = 4  # how many those are
+    more_heads: tuple[HeadOptions, ...] = (
+        (None, 1.0),
+        (None, 100.0),
+        (None, 1000.0),
+        (3.0, 100.0),
+        (0.5, 10.0),
+    )  # tried with the best hops
+    n_hops_refined: int = 2  # how many those are, of each family
     spreading_alphas: tuple[float, ...] = (0.9, 0.97)  # label spreading, Eq. (3)
     n_centers: int = 256  # of a Gaussian kernel
-    n_base_learners: int = 5
+    # Extremely randomised trees, where features are columns: alpha, hops, and rows in a leaf.
+    trees: tuple[tuple[float, HopCount, int], ...] = ((0.0, 0, 1), (0.0, 0, 3))
+    n_trees: int = 100
+    max_rows_of_trees: int = 10_000  # a sample of more; deeper trees take memory, and hardly tell more
+    n_of_family: int = 2  # base learners of a family that are kept
+    min_weight: float = 0.1  # of a family that is kept
+    prior_weight: Annotated[float, Meta(gt=0)] = (
+        1.0  # as many labels speak for each family of base learners beforehand,
+    )
+    trees_bonus: float = 1.0  # and as many more for each of trees in a table
+    labels_of_temperature: float = 20.0  # as many held-out labels move the temperature of a base learner half the way
 
     # Scalings are compared on a few hops, and of many rows on a sample.
     hops_of_scalings: tuple[Hops, ...] = ((0.0, 0), (0.5, 2), (0.8, 5))
@@ -46,12 +64,21 @@ class EnsembleConfig:
     few_spreading_alphas: tuple[float, ...] = (0.97, 0.99)
     few_spreading_alphas_of_table: tuple[float, ...] = (0.97,)
     few_heads_of_table: tuple[tuple[float, HopCount, float | None, float], ...] = ((0.9, 20, None, 10.0),)
-    table_scale_ratio: float = 10.0  # X is a table where the largest column scale exceeds the median so many times
+
+    # X is taken for a table where it has few columns, where the largest scale of a column exceeds the median so many
+    # times, or where all are the same, as somebody who standardises columns leaves them.
+    max_columns_of_table: int = 31
+    table_scale_ratio: float = 10.0
+    same_scale_ratio: float = 1.05
+    scaling_bonus: float = (
+        3.0  # log-likelihood by which another scaling must be better than that for tables, or for others
+    )
 
     # Cross-validation.
     min_held_out: int = 400  # one fold suffices where it holds out so many labels
     max_selection_labels: int = 2000  # more say nothing new about hyper-parameters
-    far_behind: float = 2.5  # standard errors behind the best, after which a candidate is fitted on no further fold
+    far_behind: float = 2.5  # standard errors behind the best, after which a candidate is fitted on no further fold,
+    min_far_behind: int = 30  # if that fold has so many labels
     hops_bonus: float = 0.5  # log-likelihood that doubling the hops is worth: the safer guess while labels are few
     spreading_doublings: float = 4.4  # label spreading counts as 20 hops
 
@@ -59,7 +86,7 @@ class EnsembleConfig:
     pseudo_label_threshold: float = 0.8  # a row is trained on when its class is at least so probable
     max_pseudo_labels: int = 20_000
     max_fold_models: int = 5  # models that are trained without a fold; the other folds only score
-    n_reselection_candidates: int = 15  # the best so far, compared again once there are pseudo-labels
+    n_reselection_candidates: int = 3  # the best of each family so far, compared again once there are pseudo-labels
     max_reselection_pseudo_labels: int = 2000
     n_reselection_folds: int = 3
     min_reselection_labels: int = 100  # held-out labels; fewer would decide by chance
@@ -77,9 +104,15 @@ class EnsembleConfig:
 
     # Calibration.
     max_log_temperature: Annotated[float, Meta(ge=0, le=20)] = 2.5
-    shift_penalty: float = 1.0  # few labels move the classes' prior little
+    # Few labels move the prior of the classes little: a penalty, and of how many labels it is twice as large.
+    shift_penalty: float = 1.0
+    labels_of_shift: float = 80.0
     optimism: float = 1.05  # held-out labels also selected hyper-parameters, so the final temperature is raised by this
     temperature_without_labels: Temperature = 0.5  # penalised heads of very few labels are under-confident
+
+    def family_prior(self, family: Family, *, of_table: bool) -> float:
+        """Return how many labels speak for a family beforehand."""
+        return self.prior_weight + (self.trees_bonus if of_table and family in ("trees", "smooth trees") else 0.0)
 
     def __repr__(self) -> str:
         changed = (field.name for field in fields(self) if getattr(self, field.name) != field.default)

@@ -12,6 +12,8 @@ from torch import Tensor
 from angpn.ensemble.base_learners import KINDS, BaseLearner, LearnerState
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.config import Hops
+from angpn.ensemble.extra_trees import ExtraTrees
+from angpn.ensemble.mixture import Mixture
 from angpn.ensemble.scaling import Scaling, ScalingName
 from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.exact import Metric
@@ -32,6 +34,10 @@ class EnsembleState(Saved, frozen=True):
     options: GraphOptions
     temperature: Temperature
     learners: Annotated[list[LearnerState], Meta(min_length=1)]
+    weights: list[Annotated[float, Meta(ge=1e-9, le=1)]] | None = (
+        None  # of the learners, which count alike in a file of before
+    )
+    temperatures: list[Temperature] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,8 @@ class Ensemble:
 
     scaling: Scaling
     options: GraphOptions
-    learners: Sequence[BaseLearner]  # best first
+    learners: Sequence[BaseLearner]  # the heaviest first
+    mixture: Mixture  # of them
     calibration: Calibration
     graph_probabilities: Tensor | None  # (n, c) what the graph was learnt from beside the distances
 
@@ -58,8 +65,8 @@ class Ensemble:
 
     @property
     def embedding_hops(self) -> Hops:
-        """The hops of the best base learner that has any."""
-        hops = (learner.parameters.hops for learner in self.learners)
+        """The hops of the heaviest head; trees want columns, which are no embedding."""
+        hops = (learner.parameters.hops for learner in self.learners if not isinstance(learner, ExtraTrees))
         return next((found for found in hops if found is not None), _HOPS_WITHOUT_HEAD)
 
     def state(self) -> tuple[EnsembleState, dict[str, Array]]:
@@ -79,6 +86,8 @@ class Ensemble:
             options=self.options,
             temperature=self.calibration.temperature,
             learners=states,
+            weights=list(self.mixture.weights),
+            temperatures=list(self.mixture.temperatures),
         )
         return state, {name: array for name, array in arrays.items() if array is not None}
 
@@ -111,6 +120,16 @@ class Ensemble:
             Scaling(state.scaling, state.metric, *(arrays.get(name) for name in ("center", "scale", "basis"))),
             state.options,
             learners,
+            _mixture(state),
             Calibration(state.temperature, torch.from_numpy(arrays["shift"])),
             None if probabilities is None else torch.from_numpy(probabilities),
         )
+
+
+def _mixture(state: EnsembleState) -> Mixture:
+    count = len(state.learners)
+    if state.weights is None or state.temperatures is None:
+        return Mixture.equal(count)
+    if not len(state.weights) == len(state.temperatures) == count:
+        raise ValueError(f"each of {count} learners must have a weight and a temperature")
+    return Mixture(tuple(state.weights), tuple(state.temperatures))

@@ -94,8 +94,11 @@ def make_round(
     """Return the ensemble that a trained and calibrated model is, and how well it does."""
     codes, config, training = labels.codes, options.config, final.fold.training
     calibration = calibrated.calibration.softened(config)
-    ensemble = Ensemble(rows.scaling, options.graph, final.learners, calibration, final.graph_probabilities)
     assert final.probabilities is not None
+    assert final.mixture is not None
+    ensemble = Ensemble(
+        rows.scaling, options.graph, final.learners, final.mixture, calibration, final.graph_probabilities
+    )
     probabilities = soften(final.probabilities, config)
     right = [found.argmax(dim=1).numpy() == codes[held] for held, found in held_out]
     partition = rows.neighborhood.partition

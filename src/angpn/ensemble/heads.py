@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.config import EnsembleConfig, HopCount, Hops
+from angpn.ensemble.config import EnsembleConfig, Family, HopCount, Hops
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import fit_logistic
 from angpn.ensemble.nystroem import GaussianKernel
@@ -21,6 +21,7 @@ from angpn.utils.array_checks import check_arrays, singles
 from angpn.utils.schema import Positive, Saved, Share
 from angpn.utils.typing import Array
 
+_FAR = 5  # hops, from which on a row is what its neighbourhood is
 _ROWS_AT_ONCE = 2**12  # so that the kernel of rows and centres stays in the cache
 
 
@@ -53,9 +54,16 @@ class HeadParameters:
         """Whether a fit takes many times as long as the cheapest."""
         return self.width is not None
 
-    def doublings(self, config: EnsembleConfig) -> float:
-        """Return how far labels reach, as doublings of hops."""
-        return math.log2(1 + self.n_hops)
+    @property
+    def family(self) -> Family:
+        """Those that err on much the same rows."""
+        if self.n_hops < _FAR:
+            return "near linear" if self.width is None else "near kernel"
+        return "far linear" if self.width is None else "far kernel"
+
+    def bonus(self, config: EnsembleConfig, *, of_table: bool) -> float:
+        """Return how much likelier held-out labels would have to be under others, as a sum of logarithms."""
+        return 0.0 if of_table else config.hops_bonus * math.log2(1 + self.n_hops)
 
 
 class HeadState(Saved, tag_field="kind", tag="head", omit_defaults=True, frozen=True):

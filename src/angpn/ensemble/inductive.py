@@ -10,7 +10,6 @@ from torch import Tensor
 from angpn import kernels
 from angpn.anfp.neighbor_graph import resolve_gamma
 from angpn.anfp.new_rows import degree_scale, new_row_affinities, new_row_weights
-from angpn.ensemble.base_learners import mean_log_proba
 from angpn.ensemble.config import Hops
 from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
@@ -97,8 +96,8 @@ class InductiveEnsemble:
         return NewRows(self, 1, new, indices, weights)
 
     def _probabilities(self, rows: "NewRows") -> Tensor:  # (r, c)
-        found = [learner.log_proba_new(rows) for learner in self.ensemble.learners]
-        return self.ensemble.calibration(mean_log_proba(found))
+        found = (learner.log_proba_new(rows) for learner in self.ensemble.learners)
+        return self.ensemble.calibration(self.ensemble.mixture(found))
 
     def sent(self, number: int, hops: Hops) -> Tensor:  # (n, p)
         r"""Return what fitted rows send to new ones over all hops.

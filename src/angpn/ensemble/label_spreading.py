@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.config import EnsembleConfig, Hops
+from angpn.ensemble.config import EnsembleConfig, Family, Hops
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import RULED_OUT
 from angpn.ensemble.propagated_features import Adjacency, Problem, PropagatedFeatures
@@ -52,9 +52,14 @@ class SpreadingParameters:
         """Whether a fit takes many times as long as the cheapest."""
         return True
 
-    def doublings(self, config: EnsembleConfig) -> float:
-        """Return how far labels reach, as doublings of hops."""
-        return config.spreading_doublings
+    @property
+    def family(self) -> Family:
+        """Those that err on much the same rows."""
+        return "label spreading"
+
+    def bonus(self, config: EnsembleConfig, *, of_table: bool) -> float:
+        """Return how much likelier held-out labels would have to be under others, as a sum of logarithms."""
+        return 0.0 if of_table else config.hops_bonus * config.spreading_doublings
 
 
 class SpreadingState(Saved, tag_field="kind", tag="label_spreading", frozen=True):

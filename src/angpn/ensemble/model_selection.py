@@ -10,12 +10,14 @@ from torch import Tensor
 
 from angpn.ensemble.base_learners import HyperParameters
 from angpn.ensemble.calibration import log_likelihoods
-from angpn.ensemble.config import EnsembleConfig, Hops
+from angpn.ensemble.config import EnsembleConfig, Family, Hops
+from angpn.ensemble.extra_trees import ExtraTrees, TreesParameters
 from angpn.ensemble.folds import Labels, limit_labels, rows_of, subsample
 from angpn.ensemble.heads import HeadParameters
 from angpn.ensemble.label_spreading import SpreadingParameters
+from angpn.ensemble.mixture import Members, select_members
 from angpn.ensemble.propagated_features import PropagatedFeatures
-from angpn.ensemble.scaling import Scaling, ScalingName, is_table
+from angpn.ensemble.scaling import Scaling, ScalingName
 from angpn.ensemble.user_options import EnsembleOptions
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
@@ -35,7 +37,7 @@ class Selection(NamedTuple):
     """What the held-out labels selected."""
 
     rows: ScaledRows
-    selected: list[HyperParameters]
+    selected: Members
     reselection_candidates: list[HyperParameters]  # to compare again once there are pseudo-labels, best first
     features: PropagatedFeatures | None = None  # of these rows on the graph of the distances, where they are at hand
 
@@ -44,10 +46,9 @@ def select(X: Any, labels: Labels, options: EnsembleOptions) -> Selection:
     """Select scaling and hyper-parameters; of many rows a sample decides, so that it costs the same for more."""
     config = options.config
     labels = limit_labels(labels, options.seed, config)
-    if labels.are_few(config):
-        of_table = is_table(X, config)
-        scaling = _default_scaling(options.scalings, of_table)
-        selected = few_label_candidates(options.alpha, of_table, config)
+    if labels.are_few(config) and not (options.of_table and labels.folds):
+        scaling = _default_scaling(options.scalings, options.of_table)
+        selected = Members.equal(few_label_candidates(options.alpha, options.of_table, config))
         return Selection(scale_for_training(X, scaling, options), selected, [])
     many = X.shape[0] > config.max_rows_compared
     compared, sampled = X, labels
@@ -56,8 +57,7 @@ def select(X: Any, labels: Labels, options: EnsembleOptions) -> Selection:
     scaling, scorer = _select_scaling(compared, sampled, options)
     scorer = scorer or Scorer(_scaled(compared, scaling, options), sampled, options)
     _score_hyper_parameters(scorer, options)
-    ranking = scorer.ranking()
-    selected, candidates = ranking[: config.n_base_learners], ranking[: config.n_reselection_candidates]
+    selected, candidates = scorer.members(), best_of_families(scorer.ranking(), config.n_reselection_candidates)
     if many:
         return Selection(scale_for_training(X, scaling, options), selected, candidates)
     return Selection(scorer.rows, selected, candidates, scorer.features)
@@ -70,16 +70,24 @@ def _select_scaling(
 
     Of many rows a sample suffices, and there is no such scorer.
     """
-    if len(options.scalings) == 1:
-        return options.scalings[0], None
     config, compared = options.config, X
+    expected = _default_scaling(options.scalings, options.of_table)
+    if len(options.scalings) == 1 or labels.are_few(config):
+        return expected, None
     if not options.distances_given:
         compared, labels = _sample(X, labels, config.max_rows_of_scalings, options)
     hops = _hops(options)
     hops = [each for each in hops if each in config.hops_of_scalings] or hops
     scorers = [Scorer(_scaled(compared, scaling, options), labels, options) for scaling in options.scalings]
     score_all(scorers, first_candidates(hops, _spreading_alphas(options), config), options)
-    best = int(np.argmax([scorer.scores[scorer.ranking()[0]] for scorer in scorers]))
+    best_of_each = [scorer.ranking()[0] for scorer in scorers]
+    bonus = config.scaling_bonus / len(np.concatenate([fold.held for fold in labels.folds]))
+    # One that is far behind was not scored on all folds, and is not wanted whatever was expected.
+    scores = [
+        scorer.scores[first] + bonus * (scaling == expected and first not in scorer.far_behind)
+        for scorer, first, scaling in zip(scorers, best_of_each, options.scalings, strict=True)
+    ]
+    best = int(np.argmax(scores))
     return options.scalings[best], scorers[best] if compared is X else None
 
 
@@ -96,11 +104,15 @@ class Scorer:
 
     def __init__(self, rows: ScaledRows, labels: Labels, options: EnsembleOptions) -> None:
         self.features = PropagatedFeatures(rows.features, rows.neighborhood, options.graph, [])
-        self.rows, self.labels, self._config = rows, labels, options.config
+        self.rows, self.labels, self._config, self._of_table = rows, labels, options.config, options.of_table
         self.scores: dict[HyperParameters, float] = {}  # mean log-likelihood of held-out labels
         self.first_fold: dict[HyperParameters, Array] = {}  # log-likelihood of each of the first fold
         self.far_behind: set[HyperParameters] = set()  # scored on the first fold alone
         self._log_proba: dict[HyperParameters, Tensor] = {}  # (h, c) in the folds scored so far
+
+    def serves(self, candidate: HyperParameters) -> bool:
+        """Tell whether a candidate is worth scoring: trees want columns, which rows of length 1 no longer have."""
+        return candidate.learner is not ExtraTrees or self.rows.scaling.has_columns
 
     def cross_validate(self, candidates: Sequence[HyperParameters], folds: slice) -> list[Tensor]:  # (h, c) each
         """Return the log-probabilities of held-out rows for some candidates of one kind."""
@@ -118,6 +130,13 @@ class Scorer:
             self._log_proba[candidate], self.scores[candidate] = found, float(likelihoods.mean())
             self.first_fold.setdefault(candidate, likelihoods)
 
+    def members(self) -> Members:
+        """Return those that together make the held-out labels most likely."""
+        held = np.concatenate([fold.held for fold in self.labels.folds])
+        truth, weights = self.labels.codes[held], rows_of(self.labels.weights, held)
+        close = {each: found for each, found in self._log_proba.items() if each not in self.far_behind}
+        return select_members(close, truth, weights, self._config, of_table=self._of_table)
+
     def ranking(self) -> list[HyperParameters]:
         """Return the hyper-parameters scored so far, best first.
 
@@ -126,7 +145,7 @@ class Scorer:
         n_held = len(np.unique(np.concatenate([fold.held for fold in self.labels.folds])))
 
         def key(candidate: HyperParameters) -> tuple[bool, float]:
-            bonus = self._config.hops_bonus * candidate.doublings(self._config) / n_held
+            bonus = candidate.bonus(self._config, of_table=self._of_table) / n_held
             return candidate not in self.far_behind, self.scores[candidate] + bonus
 
         return sorted(self.scores, key=key, reverse=True)
@@ -152,6 +171,17 @@ def score_all(scorers: Sequence[Scorer], candidates: Iterable[HyperParameters], 
     _score(close, slice(1, None), options)
 
 
+def best_of_families(ranking: Iterable[HyperParameters], count: int) -> list[HyperParameters]:
+    """Return the first ones of each family, so many each, in their order."""
+    seen: dict[Family, int] = {}
+    found = []
+    for each in ranking:
+        seen[each.family] = seen.get(each.family, 0) + 1
+        if seen[each.family] <= count:
+            found.append(each)
+    return found
+
+
 Groups = list[tuple[Scorer, list[HyperParameters]]]  # what is scored together
 
 
@@ -161,7 +191,7 @@ def _groups(candidates: Iterable[HyperParameters], scorers: Sequence[Scorer]) ->
     for candidate in sorted(candidates, key=lambda candidate: not candidate.is_expensive):
         shared.setdefault(candidate if candidate.hops is not None else candidate.learner, []).append(candidate)
     return [
-        (scorer, [each for each in group if each not in scorer.scores])
+        (scorer, [each for each in group if each not in scorer.scores and scorer.serves(each)])
         for group in shared.values()
         for scorer in scorers
     ]
@@ -177,6 +207,8 @@ def _score(groups: Groups, folds: slice, options: EnsembleOptions) -> None:
 def is_far_behind(likelihoods: Array, best: Array, config: EnsembleConfig) -> bool:
     """Tell whether these log-likelihoods of some labels are below the best ones by more than chance allows."""
     behind = best - likelihoods
+    if len(behind) < config.min_far_behind:
+        return False
     return float(behind.mean()) > config.far_behind * float(behind.std()) / len(behind) ** 0.5 > 0
 
 
@@ -185,13 +217,17 @@ def first_candidates(
 ) -> list[HyperParameters]:
     """Return every hops with a linear and a kernel head, and label spreading."""
     heads = [HeadParameters(*each, *head) for each in hops for head in config.first_heads]
-    return [*heads, *map(SpreadingParameters, spreading_alphas)]
+    return [*heads, *map(SpreadingParameters, spreading_alphas), *(TreesParameters(*each) for each in config.trees)]
 
 
 def refined_candidates(ranking: Sequence[HyperParameters], config: EnsembleConfig) -> list[HyperParameters]:
-    """Return more heads for the best hops so far."""
-    best = list(dict.fromkeys(candidate.hops for candidate in ranking if candidate.hops is not None))
-    return [HeadParameters(*each, *head) for each in best[: config.n_hops_refined] for head in config.more_heads]
+    """Return more heads for the best hops of each family so far."""
+    found: list[HyperParameters] = []
+    for best in best_of_families(ranking, config.n_hops_refined):
+        if isinstance(best, HeadParameters):
+            heads = (head for head in config.more_heads if (head[0] is None) == (best.width is None))
+            found += [HeadParameters(*best.hops, *head) for head in heads]
+    return found
 
 
 def few_label_candidates(alpha: float | None, of_table: bool, config: EnsembleConfig) -> list[HyperParameters]:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.base_learners import fit_base_learners, mean_log_proba
+from angpn.ensemble.base_learners import fit_base_learners
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.fit import Round, make_round
@@ -88,13 +88,14 @@ class Refit:
             config=config,
             parallel_map=options.parallel_map,
         )
-        log_proba = mean_log_proba([learner.log_proba(features) for learner in learners])
+        log_proba = ensemble.mixture(learner.log_proba(features) for learner in learners)
         held, calibrated = self._calibrate(labels, config)
         final = FoldModel(
             Fold(labelled, labelled[:0]),
             calibrated.calibration(log_proba),
             ensemble.graph_probabilities,
             learners,
+            ensemble.mixture,
             options.keep_features,
             features if options.keep_features else None,
         )

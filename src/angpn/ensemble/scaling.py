@@ -72,6 +72,11 @@ class Scaling:
         found = {part: specs[part] for part in needed.get(name, ())}
         return found | ({"basis": floats(n_features, "p")} if with_basis else {})
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether the features are the columns of X, each on a scale of its own."""
+        return self.name in ("standard", "none") and self.basis is None
+
     def transform(self, X: Any, dtype: Any = None) -> Any:
         """Return the scaled rows, between which distances are measured; in this dtype, or in that of X.
 
@@ -109,12 +114,18 @@ class Scaling:
 
 
 def is_table(X: Any, config: EnsembleConfig) -> bool:
-    """Tell whether columns are of unlike scale, as measurements are and words are not."""
+    """Tell whether columns are measurements, each of its own kind; words and pixels are not."""
     if scipy.sparse.issparse(X):
         return False
     scale = column_moments(X)[1]
     scale = scale[scale > 0]
-    return bool(len(scale)) and bool(scale.max() / config.table_scale_ratio > np.median(scale))
+    if not len(scale):
+        return False
+    return bool(
+        X.shape[1] <= config.max_columns_of_table
+        or scale.max() / config.table_scale_ratio > np.median(scale)
+        or scale.max() / config.same_scale_ratio < scale.min()
+    )
 
 
 def _sample(n: int, most: int, seed: int) -> Any:

@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.base_learners import BaseLearner, HyperParameters, fit_base_learners, mean_log_proba
+from angpn.ensemble.base_learners import BaseLearner, HyperParameters, fit_base_learners
 from angpn.ensemble.calibration import Calibration, log_likelihoods
 from angpn.ensemble.folds import Fold, Labels, TrainingSet, given_labels, rows_of
-from angpn.ensemble.model_selection import Selection, is_far_behind, pick_centers
+from angpn.ensemble.mixture import Mixture, select_members
+from angpn.ensemble.model_selection import Selection, best_of_families, is_far_behind, pick_centers
 from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
 from angpn.ensemble.user_options import EnsembleOptions
 from angpn.neighbors.partition import Partition
@@ -32,6 +33,7 @@ class FoldModel:
     probabilities: Tensor | None = None  # (n, c) calibrated, after the last round
     graph_probabilities: Tensor | None = None  # (n, c) what the last round's graph was learnt from
     learners: list[BaseLearner] = field(default_factory=list)
+    mixture: Mixture | None = None  # of these
     keeps_features: bool = False
     features: PropagatedFeatures | None = None  # of the last round, where they are kept
 
@@ -54,12 +56,12 @@ class SelfTraining:
         self._labels, self._models, self._options = labels, models, options
         self._candidates = selection.reselection_candidates
         self._centers = pick_centers(labels.codes, options.seed, options.config)
-        self.selected = list(selection.selected)
+        self.selected = selection.selected
         # The features on the graph of the distances alone serve all models of the first round and the reselection.
         # They take much memory, so they are released when the first graph is learnt from probabilities.
         self._first: PropagatedFeatures | None = selection.features
         if self._first is None:
-            self._first = self._propagate(None, [*self._candidates, *self.selected])
+            self._first = self._propagate(None, [*self._candidates, *self.selected.parameters])
 
     def run_round(self) -> CalibratedRound:
         """Fit all models anew, from the pseudo-labels of the round before, and calibrate them."""
@@ -89,7 +91,9 @@ class SelfTraining:
                 for learner in learners:
                     log_proba[learner.parameters].append(learner.log_proba_of(features, model.fold.held))
             ranking = self._close_to_best({each: torch.cat(log_proba[each]) for each in ranking}, rows)
-        self.selected = ranking[: len(self.selected)]
+        held = {each: torch.cat(log_proba[each]) for each in ranking if len(log_proba[each]) == len(models)}
+        truth, weights = self._labels.codes[rows], rows_of(self._labels.weights, rows)
+        self.selected = select_members(held, truth, weights, config, of_table=self._options.of_table)
 
     def _close_to_best(self, log_proba: Mapping[HyperParameters, Tensor], rows: Array) -> list[HyperParameters]:
         """Rank hyper-parameters by the held-out rows so far; leave out what is far behind and will not be selected."""
@@ -98,9 +102,8 @@ class SelfTraining:
         tasks = [partial(log_likelihoods, found, truth, weights, config) for found in log_proba.values()]
         found = dict(zip(log_proba, self._options.parallel_map(tasks), strict=True))
         ranking = sorted(found, key=lambda candidate: float(found[candidate].mean()), reverse=True)
-        count = len(self.selected)
-        close = [each for each in ranking[count:] if not is_far_behind(found[each], found[ranking[0]], config)]
-        return ranking[:count] + close
+        first = set(best_of_families(ranking, 1))
+        return [each for each in ranking if each in first or not is_far_behind(found[each], found[ranking[0]], config)]
 
     def _fit(self, models: Sequence[FoldModel]) -> list[Tensor]:  # (n, c) each
         """Fit the base learners of some models anew; return the logarithm of their mean probabilities."""
@@ -115,11 +118,12 @@ class SelfTraining:
         ]
         found = []
         for model, (features, _, _), learners in zip(
-            models, problems, self._fit_learners(self.selected, problems), strict=True
+            models, problems, self._fit_learners(self.selected.parameters, problems), strict=True
         ):
             model.learners = learners
             model.features = features if model.keeps_features else None
-            found.append(mean_log_proba([learner.log_proba(features) for learner in learners]))
+            model.mixture = self.selected.mixture
+            found.append(model.mixture(learner.log_proba(features) for learner in learners))
         return found
 
     def _fit_learners(
@@ -166,7 +170,7 @@ class SelfTraining:
             assert self._first is not None
             return self._first
         self._first = None
-        return self._propagate(probabilities, self.selected)
+        return self._propagate(probabilities, self.selected.parameters)
 
     def _training_set(self, model: FoldModel, max_pseudo_labels: int) -> TrainingSet:
         training, partition = model.fold.training, self._neighborhood.partition

@@ -53,4 +53,5 @@ class EnsembleOptions(NamedTuple):
     progress_bar: ProgressBar
     seed: int
     config: EnsembleConfig = EnsembleConfig()
+    of_table: bool = False  # see is_table
     parallel_map: ParallelMap = serial_map

@@ -14,7 +14,7 @@ from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.fit import Round, best_round, fit
 from angpn.ensemble.folds import Labels, make_folds
 from angpn.ensemble.refit import Refit
-from angpn.ensemble.scaling import ScalingName
+from angpn.ensemble.scaling import ScalingName, is_table
 from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.estimators.fitted_models import FittedEnsemble
 from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, find_together
@@ -178,6 +178,7 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
         progress_bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and task.is_main_process),
         seed=seed,
         config=config,
+        of_table=task.distances is None and is_table(task.X, config),
         parallel_map=distributed_map if shared else partial(map_threads, n_threads),
     )
 

@@ -1,11 +1,12 @@
 """How much memory a fit or a prediction will take, before it takes it."""
 
 import sys
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import scipy.sparse
 
+from angpn.ensemble.config import Family
 from angpn.ensemble.scaling import feature_width
 from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.neighbor_search import n_candidates
@@ -40,7 +41,12 @@ def ensemble_bytes(task: Task) -> int:
     config, n = task.model._config, task.X.shape[0]
     rows, lists, index, blocks, both_ways = _shared_parts(task)
     features = 4 * n * min(task.X.shape[1], feature_width(n, config))
-    probabilities = 4 * n * len(task.labels.classes) * (2 * config.n_base_learners + 2 * (config.max_fold_models + 1))
+    probabilities = (
+        4
+        * n
+        * len(task.labels.classes)
+        * (2 * config.n_of_family * len(get_args(Family)) + 2 * (config.max_fold_models + 1))
+    )
     training = (len(config.hops) + 1) * features + 4 * both_ways + probabilities
     processes = task.n_processes if n > config.max_rows_compared else 1
     return int(_LIBRARIES + 3 * rows + lists + max(index / processes + blocks, training / processes))

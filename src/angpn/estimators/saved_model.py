@@ -70,7 +70,8 @@ _SHARED = {
     "verbose": Flag,
     "more": dict[str, Plain],  # that a user's subclass has
 }
-ConfigState = _optional("ConfigState", get_type_hints(EnsembleConfig, include_extras=True))
+_RETIRED = {"n_base_learners": int}  # fields of EnsembleConfig in older files, which decide nothing any more
+ConfigState = _optional("ConfigState", {**get_type_hints(EnsembleConfig, include_extras=True), **_RETIRED})
 EnsembleParameters = _optional(
     "EnsembleParameters",
     {
@@ -216,7 +217,8 @@ def _restored(value: Any, classes: Array) -> Any:
     if isinstance(value, ClassWeights):
         return {_restored_key(key, classes): weight for key, weight in value.mapping}
     if isinstance(value, ConfigState):
-        return EnsembleConfig(**{k: v for k, v in msgspec.structs.asdict(value).items() if v is not UNSET})
+        known = msgspec.structs.asdict(value).items()
+        return EnsembleConfig(**{name: found for name, found in known if found is not UNSET and name not in _RETIRED})
     return tuple(_restored(item, classes) for item in value) if isinstance(value, list) else value
 
 

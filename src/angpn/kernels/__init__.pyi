@@ -1,3 +1,3 @@
-from . import linear_map, logistic_regression, rows, selection, sparse, threads
+from . import extra_trees, linear_map, logistic_regression, rows, selection, sparse, temperature, threads
 
-__all__ = ["linear_map", "logistic_regression", "rows", "selection", "sparse", "threads"]
+__all__ = ["extra_trees", "linear_map", "logistic_regression", "rows", "selection", "sparse", "temperature", "threads"]

@@ -15,7 +15,7 @@ from numba import njit
 from angpn.kernels.rows import compile_loop
 
 # As compile_loop, with sums in their order, where rounding was made to cancel.
-_compile_in_order: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
+compile_in_order: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"contract", "nsz"}
 )
 
@@ -25,7 +25,7 @@ _ENOUGH = 0.9  # a line search ends where the slope is at most this part of that
 _LONGEST = 100.0  # how many times as long a step may become at once
 
 
-@_compile_in_order
+@compile_in_order
 def exponentiate(values, bits):
     """Replace each value, not above zero, by its exponential.
 

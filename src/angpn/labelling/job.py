@@ -25,6 +25,10 @@ from angpn.utils.typing import Array
 
 N_INFLUENCES = 8
 N_UNCERTAIN = 20
+# With these, intervals by cross-validation had the truth in 95 % of 200 runs with 10 to 200 random labels on six sets;
+# as they were in 85 %.
+_MORE_ERRORS = 1
+_LABELS_PER_INDEPENDENT_LABEL = 1.5
 
 Model = Literal["auto", "network"]
 
@@ -129,6 +133,12 @@ class LabellingResult(NamedTuple):
     suspects: list[Suspect]
     skipped: dict[str, str]
     seconds: float
+
+    @property
+    def never_predicted(self) -> list[str]:
+        """The classes that no unlabelled row was given, though labels of them were."""
+        predicted = set(self.labels[~self.task.given].tolist())
+        return [str(name) for name in self.model.classes_.tolist() if name not in predicted]
 
     @property
     def unit(self) -> Unit:
@@ -331,9 +341,26 @@ def _held_out_mask(task: LabellingTask, share: float, seed: int) -> Array:  # (n
 
 
 def _estimate(kind: EstimateKind, truth: Array, predicted: Array, classes: Array) -> Estimate:
-    """Return the accuracy on held-out labels with Wilson's 95 % interval."""
+    """Return the accuracy on held-out labels with a 95 % interval.
+
+    Labels that were held out in turn also selected the model, and the models of the folds share most of their labels:
+    they are optimistic, and tell less than as many independent ones. The interval is then that of an error more, and of
+    two thirds as many labels.
+    """
     truth, predicted = truth.astype(str), predicted.astype(str)
-    correct = int((truth == predicted).sum())
-    interval = scipy.stats.binomtest(correct, len(truth)).proportion_ci(0.95, method="wilson")
+    correct, count = int((truth == predicted).sum()), len(truth)
+    if kind == "held out":
+        low, high = wilson_interval(correct / count, count)
+    else:
+        low, high = wilson_interval(correct / (count + _MORE_ERRORS), count / _LABELS_PER_INDEPENDENT_LABEL)
+    accuracy = correct / count
     matrix = confusion_matrix(truth, predicted, labels=classes.astype(str))
-    return Estimate(kind, correct / len(truth), float(interval.low), float(interval.high), len(truth), matrix)
+    return Estimate(kind, accuracy, min(low, accuracy), max(high, accuracy), count, matrix)
+
+
+def wilson_interval(share: float, count: float) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share that was seen in so many cases."""
+    z = scipy.stats.norm.ppf(0.975)
+    center = (share + z**2 / (2 * count)) / (1 + z**2 / count)
+    half = z * (share * (1 - share) / count + z**2 / (4 * count**2)) ** 0.5 / (1 + z**2 / count)
+    return float(max(0.0, center - half)), float(min(1.0, center + half))

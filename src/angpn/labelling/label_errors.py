@@ -34,11 +34,13 @@ def find_suspects(
     """Return the given labels that the most influential rows contradict, the clearest first.
 
     A row has no influence on itself. A row with a given label counts for that label, any other row for each class by
-    its probability.
+    its probability. Labels of a class that no other row was predicted to be of are left out: there the model knows no
+    such class, which says nothing against them.
     """
+    is_predicted = np.isin(codes, codes[~given]) if not given.all() else np.ones(len(codes), dtype=bool)
     class_shares = np.where(given[:, None], np.eye(probabilities.shape[1])[codes], probabilities)
     suspects = []
-    for row in np.flatnonzero(given):
+    for row in np.flatnonzero(given & is_predicted):
         present = influences[row] >= 0
         share = weights[row][present] @ class_shares[influences[row][present]]
         share /= share.sum() or 1.0

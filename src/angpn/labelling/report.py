@@ -46,6 +46,28 @@ class Estimate(NamedTuple):
     n_rows: int
     confusion: np.ndarray  # (c, c)
 
+    @property
+    def base_rate(self) -> float:
+        """The share that always answering the largest class would have predicted correctly."""
+        return float(self.confusion.sum(axis=1).max() / self.confusion.sum())
+
+    @property
+    def is_above_base_rate(self) -> bool:
+        """Whether more is predicted correctly than by always answering the largest class."""
+        return self.accuracy > self.base_rate
+
+    @property
+    def recalls(self) -> list[float | None]:
+        """The share of each class that was predicted correctly; None where none of its labels was held out."""
+        totals = self.confusion.sum(axis=1).tolist()
+        right = np.diag(self.confusion).tolist()
+        return [one / total if total else None for one, total in zip(right, totals, strict=True)]
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """The mean of these shares, in which each class counts alike."""
+        return float(np.mean([recall for recall in self.recalls if recall is not None]))
+
 
 class Curve(NamedTuple):
     """Loss and accuracy during training.
@@ -188,6 +210,9 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
         "low": float(estimate.low),
         "high": float(estimate.high),
         "rows": int(estimate.n_rows),
+        "base_rate": estimate.base_rate,
+        "balanced_accuracy": estimate.balanced_accuracy,
+        "recalls": estimate.recalls,
         "confusion": _array(estimate.confusion, "<i4"),
     }
 

@@ -42,7 +42,7 @@ OF_NETWORK = {
 OF_ENSEMBLE = {
     "scaling": (["unit", "standard", "unit_standard", "none"], ["idf", "x"]),
     "max_rounds": ([0, 1, 2], [-1, 0.5, "x"]),
-    "config": ([EnsembleConfig(n_base_learners=1), EnsembleConfig(hops=((0.5, 2),))], ["x", {}]),
+    "config": ([EnsembleConfig(n_trees=3), EnsembleConfig(hops=((0.5, 2),))], ["x", {}]),
 }
 
 

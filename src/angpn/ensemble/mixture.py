@@ -1,0 +1,106 @@
+"""Base learners mixed: weights and temperatures under which held-out labels are likely."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from angpn.ensemble.base_learners import HyperParameters
+from angpn.ensemble.calibration import fit_temperature
+from angpn.ensemble.config import EnsembleConfig, Family
+from angpn.utils.typing import Array
+
+_EM_STEPS = 200
+
+
+class Mixture(NamedTuple):
+    """How the predictions of base learners are put together."""
+
+    weights: tuple[float, ...]  # of their probabilities
+    temperatures: tuple[float, ...]  # by which log-probabilities are divided first: kinds differ in how sure they are
+
+    @classmethod
+    def equal(cls, count: int) -> "Mixture":
+        """Return the mixture in which all count alike, as they are."""
+        return cls((1 / count,) * count, (1.0,) * count)
+
+    def __call__(self, several: Iterable[Tensor]) -> Tensor:  # (n, c)
+        """Return the logarithm of the weighted mean probability."""
+        mixed = None
+        for weight, temperature, found in zip(*self, several, strict=True):
+            part = torch.log_softmax(found / temperature, dim=1).add_(float(np.log(weight)))
+            mixed = part if mixed is None else torch.logaddexp(mixed, part)
+        assert mixed is not None
+        return mixed
+
+
+class Members(NamedTuple):
+    """The base learners of an ensemble, by their hyper-parameters."""
+
+    parameters: list[HyperParameters]  # the heaviest family first
+    mixture: Mixture
+
+    @classmethod
+    def equal(cls, parameters: Sequence[HyperParameters]) -> "Members":
+        """Return members that count alike."""
+        return cls(list(parameters), Mixture.equal(len(parameters)))
+
+
+def select_members(
+    log_proba: Mapping[HyperParameters, Tensor],  # (h, c) each, of held-out rows
+    truth: Array,  # (h,)
+    weights: Array | None,  # (h,)
+    config: EnsembleConfig,
+    *,
+    of_table: bool,
+) -> Members:
+    """Return the best candidates of each family, weighted so that held-out labels are likely under the mixture.
+
+    Families err on different rows, so that their mean is better than that of the best family alone; within a family the
+    best few count alike, since which is best is chance. The weights are those of a mixture model, most probable under a
+    Dirichlet prior: while labels are few, all families count.
+    """
+    shares = np.ones(len(truth)) if weights is None else weights / weights.mean()
+    # Labels that were held out to select by are too few to trust each learner's temperature.
+    shrinking = len(truth) / (len(truth) + config.labels_of_temperature)
+    families: dict[Family, list[_Scored]] = {}
+    for each, found in log_proba.items():
+        temperature = fit_temperature(found, truth, weights, config, smoothing=1 / (1 + len(truth)))[0] ** shrinking
+        of_truth = torch.log_softmax(found.double() / temperature, dim=1).numpy()[np.arange(len(truth)), truth]
+        score = float(of_truth @ shares) + each.bonus(config, of_table=of_table)
+        families.setdefault(each.family, []).append(_Scored(score, each, temperature, of_truth))
+    best = [sorted(family, key=lambda each: -each.score)[: config.n_of_family] for family in families.values()]
+    prior = np.array([config.family_prior(family, of_table=of_table) for family in families])
+    likelihoods = np.array([np.exp([each.log_likelihoods for each in family]).mean(axis=0) for family in best])
+    by_weight = sorted(
+        zip(fit_mixture(likelihoods, shares, prior).tolist(), best, strict=True), key=lambda pair: -pair[0]
+    )
+    kept = [pair for pair in by_weight if pair[0] >= config.min_weight] or by_weight[:1]
+    total = sum(weight for weight, _ in kept)
+    members = [(weight / total / len(family), each) for weight, family in kept for each in family]
+    mixture = Mixture(tuple(weight for weight, _ in members), tuple(each.temperature for _, each in members))
+    return Members([each.parameters for _, each in members], mixture)
+
+
+class _Scored(NamedTuple):
+    """A candidate, its score, and the log-likelihood of each held-out label at its temperature."""
+
+    score: float
+    parameters: HyperParameters
+    temperature: float
+    log_likelihoods: Array  # (h,)
+
+
+def fit_mixture(likelihoods: Array, shares: Array, prior: Array) -> Array:  # (k,)
+    """Return the weights under which the mixture of ``likelihoods`` (k, h), and they themselves, are most probable.
+
+    ``prior`` has the labels that each is given beforehand. By expectation and maximisation: the objective is concave.
+    """
+    weights = prior / prior.sum()
+    for _ in range(_EM_STEPS):
+        parts = weights[:, None] * likelihoods
+        found = prior + (parts / parts.sum(axis=0)) @ shares
+        weights = found / found.sum()
+    return weights

@@ -92,6 +92,12 @@ def test_several_problems_are_each_as_if_alone():
             assert_same(trees, fit_one(trees.parameters, problem.training, problem.features))
 
 
+def test_pseudo_labels_are_left_out():
+    weights = np.linspace(0.5, 2, 24)
+    with_others = TrainingSet(ROWS, np.r_[TRUTH[:15], np.zeros(9, dtype=np.int64)], weights, n_given=15)
+    assert_same(fit_one(training=with_others), fit_one(training=TrainingSet(ROWS[:15], TRUTH[:15], weights[:15])))
+
+
 def test_a_class_without_labels_is_improbable_but_not_impossible():
     features = features_of()
     training = TrainingSet(ROWS[TRUTH[ROWS] != 1], TRUTH[ROWS][TRUTH[ROWS] != 1], None)

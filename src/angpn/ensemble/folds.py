@@ -42,6 +42,12 @@ class TrainingSet(NamedTuple):
     rows: Array
     codes: Array
     weights: Array | None
+    n_given: int | None = None  # the first so many labels were given, all by default; pseudo-labels follow
+
+    def given(self) -> "TrainingSet":
+        """Return the given labels of it."""
+        weights = None if self.weights is None else self.weights[: self.n_given]
+        return TrainingSet(self.rows[: self.n_given], self.codes[: self.n_given], weights)
 
 
 def given_labels(labels: Labels, rows: Array) -> TrainingSet:

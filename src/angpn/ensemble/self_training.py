@@ -199,7 +199,8 @@ def training_set(
     others = np.sort(partition.all_gather(confident).numpy())
     pseudo_labels = partition.gather_rows(classes, others).numpy()
     weights = None if given.weights is None else np.concatenate([given.weights, np.ones(len(others))])
-    return TrainingSet(np.concatenate([given.rows, others]), np.concatenate([given.codes, pseudo_labels]), weights)
+    codes = np.concatenate([given.codes, pseudo_labels])
+    return TrainingSet(np.concatenate([given.rows, others]), codes, weights, len(given.rows))
 
 
 def uniform_hash(rows: Array, seed: int) -> Array:

@@ -298,3 +298,12 @@ def test_a_file_with_a_weight_or_a_temperature_out_of_range_is_refused(name, val
     plain[name][1] = value
     with pytest.raises(msgspec.ValidationError, match=rf"\$\.{name}"):
         msgspec.convert(plain, EnsembleState)
+
+
+def test_a_label_that_is_impossible_for_all_says_nothing():
+    likelihoods = np.array([[0.9, 0.8, 0.0], [0.2, 0.3, 0.0]])
+    found = fit_mixture(likelihoods, np.ones(3), np.ones(2))
+    assert np.isfinite(found).all()
+    assert found[0] > found[1]
+    # It is shared out as the others are, which changes how much the prior counts, but not the order.
+    assert found[0] >= fit_mixture(likelihoods[:, :2], np.ones(2), np.ones(2))[0]

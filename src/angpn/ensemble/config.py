@@ -43,10 +43,8 @@ class EnsembleConfig:
     max_rows_of_trees: int = 10_000  # a sample of more; deeper trees take memory, and hardly tell more
     n_of_family: int = 2  # base learners of a family that are kept
     min_weight: float = 0.1  # of a family that is kept
-    prior_weight: Annotated[float, Meta(gt=0)] = (
-        1.0  # as many labels speak for each family of base learners beforehand,
-    )
-    trees_bonus: float = 1.0  # and as many more for each of trees in a table
+    prior_weight: Annotated[float, Meta(gt=0)] = 1.0  # labels that speak for each family of base learners beforehand,
+    trees_bonus: float = 1.0  # and as many more for trees in a table
     labels_of_temperature: float = 20.0  # as many held-out labels move the temperature of a base learner half the way
 
     # Scalings are compared on a few hops, and of many rows on a sample.

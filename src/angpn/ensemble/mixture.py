@@ -13,6 +13,7 @@ from angpn.ensemble.config import EnsembleConfig, Family
 from angpn.utils.typing import Array
 
 _EM_STEPS = 200
+_SMALLEST_LIKELIHOOD = 1e-12
 
 
 class Mixture(NamedTuple):
@@ -74,9 +75,8 @@ def select_members(
     best = [sorted(family, key=lambda each: -each.score)[: config.n_of_family] for family in families.values()]
     prior = np.array([config.family_prior(family, of_table=of_table) for family in families])
     likelihoods = np.array([np.exp([each.log_likelihoods for each in family]).mean(axis=0) for family in best])
-    by_weight = sorted(
-        zip(fit_mixture(likelihoods, shares, prior).tolist(), best, strict=True), key=lambda pair: -pair[0]
-    )
+    found_weights = fit_mixture(likelihoods, shares, prior).tolist()
+    by_weight = sorted(zip(found_weights, best, strict=True), key=lambda pair: -pair[0])
     kept = [pair for pair in by_weight if pair[0] >= config.min_weight] or by_weight[:1]
     total = sum(weight for weight, _ in kept)
     members = [(weight / total / len(family), each) for weight, family in kept for each in family]
@@ -96,9 +96,10 @@ class _Scored(NamedTuple):
 def fit_mixture(likelihoods: Array, shares: Array, prior: Array) -> Array:  # (k,)
     """Return the weights under which the mixture of ``likelihoods`` (k, h), and they themselves, are most probable.
 
-    ``prior`` has the labels that each is given beforehand. By expectation and maximisation: the objective is concave.
+    ``prior`` has the labels that each is given beforehand. By expectation and maximisation: the objective is concave. A
+    label that is impossible for all, since no label of its class was trained on, says nothing.
     """
-    weights = prior / prior.sum()
+    weights, likelihoods = prior / prior.sum(), np.maximum(likelihoods, _SMALLEST_LIKELIHOOD)
     for _ in range(_EM_STEPS):
         parts = weights[:, None] * likelihoods
         found = prior + (parts / parts.sum(axis=0)) @ shares

@@ -20,10 +20,8 @@ def test_the_base_rate_and_recalls_follow_from_the_confusion_matrix():
     confusion = np.array([[80, 4, 0, 0], [6, 2, 0, 0], [4, 0, 4, 0], [0, 0, 0, 0]])
     estimate = Estimate("held out", 0.86, 0.78, 0.92, 100, confusion)
     assert estimate.base_rate == 0.84
-    assert estimate.is_above_base_rate
     assert estimate.recalls == [80 / 84, 0.25, 0.5, None]
     assert estimate.balanced_accuracy == pytest.approx((80 / 84 + 0.25 + 0.5) / 3)
-    assert not estimate._replace(accuracy=0.84).is_above_base_rate
 
 
 def test_the_interval_of_held_out_labels_is_wilsons():

@@ -56,8 +56,8 @@ class EnsembleConfig:
     max_feature_values: int = 2**26  # so that a copy of them takes no more than a quarter of a gigabyte
     max_rows_of_basis: int = 20_000  # main directions are found on a sample of rows
 
-    # So few labels a class cannot select and must reach far: the graph alone decides, except that in a table, where a
-    # column is a measurement, a linear head is worth as much.
+    # So few labels a class cannot select and must reach far: the graph alone decides. In a table, where a column is a
+    # measurement, they are held out in turn all the same; where none can be, a linear head is worth as much.
     few_labels_per_class: int = 5
     few_spreading_alphas: tuple[float, ...] = (0.97, 0.99)
     few_spreading_alphas_of_table: tuple[float, ...] = (0.97,)
@@ -68,9 +68,7 @@ class EnsembleConfig:
     max_columns_of_table: int = 31
     table_scale_ratio: float = 10.0
     same_scale_ratio: float = 1.05
-    scaling_bonus: float = (
-        3.0  # log-likelihood by which another scaling must be better than that for tables, or for others
-    )
+    scaling_bonus: float = 3.0  # log-likelihood that the scaling for tables is worth in one, that for others elsewhere
 
     # Cross-validation.
     min_held_out: int = 400  # one fold suffices where it holds out so many labels

@@ -52,11 +52,6 @@ class Estimate(NamedTuple):
         return float(self.confusion.sum(axis=1).max() / self.confusion.sum())
 
     @property
-    def is_above_base_rate(self) -> bool:
-        """Whether more is predicted correctly than by always answering the largest class."""
-        return self.accuracy > self.base_rate
-
-    @property
     def recalls(self) -> list[float | None]:
         """The share of each class that was predicted correctly; None where none of its labels was held out."""
         totals = self.confusion.sum(axis=1).tolist()

@@ -13,12 +13,12 @@ from sklearn.linear_model import LogisticRegression
 from torch.testing import assert_close
 
 from angpn.ensemble.config import EnsembleConfig
-from angpn.ensemble.logistic import BAND, RULED_OUT, fit_logistic
+from angpn.ensemble.logistic import BAND, RULED_OUT, _inverse_hessian, fit_logistic
 from angpn.kernels.logistic_regression import exponentiate, mean_loss, minimize_mean_loss
 
 CONFIG = EnsembleConfig()
 DEFAULTS = {"tol": CONFIG.head_tol, "max_iter": CONFIG.head_max_iter}
-TIGHT = {"tol": 1e-10, "max_iter": 2000}
+TIGHT = {"tol": 1e-18, "max_iter": 2000}
 EPS = float(np.finfo(np.float32).eps)
 
 
@@ -56,30 +56,29 @@ class Loss:
 
 
 def solve(inputs, codes, C, tol, max_iter):
-    """What the compiled solver returns: weights and biases, iterations, evaluations."""
+    """What the compiled solver returns: weights and biases, iterations, evaluations, excess."""
     loss = Loss(inputs, codes, None, C)
-    rows, start = inputs.numpy(), np.zeros(loss.shape)
-    return minimize_mean_loss(rows, codes, loss.shares, loss.penalty, start, tol, BAND, max_iter)
+    problem = inputs.numpy(), codes, loss.shares, loss.penalty, np.zeros(loss.shape)
+    inverse = _inverse_hessian(inputs, loss.shares, loss.penalty, int(codes.max()) + 1)
+    return minimize_mean_loss(*problem, inverse, tol, BAND, max_iter)
 
 
 class Path(NamedTuple):
     """The iterates of L-BFGS, the start among them."""
 
     points: list[np.ndarray]
-    largest: np.ndarray  # the largest entry of the gradient at each
+    excess: np.ndarray  # what the loss at each is above its minimum, by the estimate that decides where it stops
     evaluations: list[int]  # how many it took to get there
 
     def stop(self, tol):
         """The first iterate within the tolerance."""
-        return int(np.argmax(self.largest <= tol))
+        return int(np.argmax(self.excess <= tol))
 
 
 def path(inputs, codes, C, max_iter):
     """Without a tolerance to stop at, the last iterate is the result."""
-    loss = Loss(inputs, codes, None, C)
     found = [solve(inputs, codes, C, 1e-300, number) for number in range(max_iter + 1)]
-    points = [point.ravel() for point, _, _ in found]
-    return Path(points, np.array([np.abs(loss(point)[1]).max() for point in points]), [each[2] for each in found])
+    return Path([each[0].ravel() for each in found], np.array([each[3] for each in found]), [each[2] for each in found])
 
 
 def flat(weight, bias):
@@ -100,8 +99,8 @@ def test_with_a_tight_tolerance_it_is_scikit_learns(n_classes, weighted, C):
     coefficients, intercepts = weight.T.numpy(), bias.numpy()
     if n_classes == 2:  # scikit-learn keeps the difference of the two
         coefficients, intercepts = np.diff(coefficients, axis=0), np.diff(intercepts)
-    # The result is float32, and no gradient beyond 1e-10 leaves no more than this with these penalties. What is added
-    # to all biases alike changes nothing, and starts at zero in both.
+    # The result is float32, and a loss within 1e-18 of its minimum leaves no more than this with these penalties. What
+    # is added to all biases alike changes nothing, and starts at zero in both.
     assert_allclose(coefficients, model.coef_, rtol=1e-5, atol=1e-5)
     assert_allclose(intercepts, model.intercept_, rtol=1e-5, atol=1e-5)
     assert_allclose(probabilities(inputs, weight, bias), model.predict_proba(inputs.numpy()), atol=1e-5)
@@ -114,7 +113,7 @@ def test_the_default_tolerance_is_kept():
         found = loss(flat(*fit_logistic(inputs, codes, None, 10.0, 3, **DEFAULTS)).astype(np.float64))
         least = loss(flat(*fit_logistic(inputs, codes, None, 10.0, 3, **TIGHT)).astype(np.float64))
         # The loss is convex, so that the mean of some iterates is no worse than they are on average.
-        assert -1e-6 < found[0] - least[0] < 0.005
+        assert -1e-6 < found[0] - least[0] < 3 * DEFAULTS["tol"]
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -155,6 +154,33 @@ def test_a_start_at_the_result_takes_no_step():
     tight = fit_logistic(inputs, codes, None, 2.0, 3, **TIGHT)
     for part, expected in zip(fit_logistic(inputs, codes, None, 2.0, 3, start=tight, **DEFAULTS), tight, strict=True):
         assert_close(part, expected, rtol=0, atol=0)
+
+
+def test_few_rows_of_many_columns_are_solved_in_their_span():
+    inputs, codes = clouds(n=30, p=40)
+    weight, bias = fit_logistic(inputs, codes, None, 2.0, 3, **TIGHT)
+    model = LogisticRegression(C=2.0, tol=1e-10, max_iter=2000).fit(inputs.numpy(), codes)
+    assert_allclose(weight.T, model.coef_, rtol=1e-5, atol=1e-5)
+    assert_allclose(bias, model.intercept_, rtol=1e-5, atol=1e-5)
+    other = fit_logistic(inputs, (codes + 1) % 3, None, 2.0, 3, **TIGHT)
+    again, _ = fit_logistic(inputs, codes, None, 2.0, 3, start=other, **TIGHT)
+    assert_close(again, weight, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("inputs", [torch.zeros(6, 2), torch.zeros(6, 9), torch.ones(6, 2), 1e-20 * torch.eye(6)])
+def test_rows_that_say_nothing_leave_the_hessian_an_inverse(inputs):
+    weight, bias = fit_logistic(inputs, np.array([0, 0, 0, 1, 1, 2]), None, 1e3, 3, **DEFAULTS)
+    assert_allclose(probabilities(inputs, weight, bias), np.tile([1 / 2, 1 / 3, 1 / 6], (6, 1)), atol=0.05)
+
+
+def test_a_problem_of_unlike_scales_takes_few_iterations():
+    """The preconditioner makes all directions alike."""
+    inputs, codes = clouds(n=300, p=30)
+    stretched = inputs * torch.from_numpy(np.geomspace(1e-2, 1e2, 30))
+    found, iterations, *_ = solve(stretched, codes, 10.0, **DEFAULTS)
+    least, loss = solve(stretched, codes, 10.0, **TIGHT)[0], Loss(stretched, codes, None, 10.0)
+    assert loss(found)[0] - loss(least)[0] < 3 * DEFAULTS["tol"]
+    assert iterations < 20
 
 
 def test_weights_count_like_repetitions():
@@ -202,28 +228,28 @@ def test_a_row_of_weight_zero_counts_for_nothing():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_result_is_continuous_in_the_tolerance_where_the_number_of_iterations_jumps(seed):
-    """At every iterate that L-BFGS may stop at: with a little less than 1.22 times its largest entry it goes on."""
+    """At every iterate that L-BFGS may stop at: with a little less than 1.5 times its excess it goes on."""
     inputs, codes = clouds(seed=seed)
     found, change = path(inputs, codes, 10.0, 50), 1e-6
-    firsts = [number for number in range(1, 25) if found.largest[number] < found.largest[:number].min()]
-    rises = [number for number in firsts if found.largest[number + 1] > found.largest[number]]
+    firsts = [number for number in range(1, 20) if found.excess[number] < found.excess[:number].min()]
+    rises = [number for number in firsts if found.excess[number + 1] > found.excess[number]]
     assert len(firsts) > 8
-    assert len(rises) > 2  # the harder case: it goes on for several iterations
+    assert rises  # the harder case: it goes on for several iterations
     for number in firsts:
-        tols = BAND * found.largest[number] * np.array([1 - change, 1 + change])
+        tols = BAND * found.excess[number] * np.array([1 - change, 1 + change])
         less, more = (found.stop(tol / BAND) for tol in tols)
         assert less > more == number
         jump = np.abs(found.points[less] - found.points[more]).max()
-        assert jump > 1e-3
         one, other = (flat(*fit_logistic(inputs, codes, None, 10.0, 3, tol=tol, max_iter=100)) for tol in tols)
-        # The share of each iterate of the band moves by 2 change / log(1.5), about 5 change; the result is float32.
+        # The share of each iterate of the band moves by change / log(1.5), within 5 change; the result is float32.
         start = found.stop(BAND * tols[1])
         length = sum(np.abs(after - before).max() for before, after in pairwise(found.points[start : less + 1]))
         bound = 5 * change * (less + 1 - start) * length
+        assert jump > 100 * bound
         assert_allclose(one, other, rtol=0, atol=bound + 4 * EPS * np.abs(one).max())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 2, 3, 4])  # with these there is such a place on the way
 def test_the_result_is_continuous_in_the_data_where_the_number_of_iterations_jumps(seed):
     """Inputs are stretched until L-BFGS stops at another iterate; the two sides of where that happens agree."""
     inputs, codes = clouds(seed=seed)
@@ -263,15 +289,15 @@ def test_the_order_of_the_rows_hardly_matters_in_float32(n, p, n_classes, C):
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(n)
         again = fit_logistic(inputs[order], codes[order], None, C, n_classes, **DEFAULTS)
-        # Rounding of sums over the rows, and some twenty iterations that each may multiply it by up to 1.5.
-        rounding = 1.5 ** solve(inputs, codes, C, **DEFAULTS)[1] * EPS
+        # Rounding of sums over the rows, a few units, and some ten iterations that each may multiply it by up to 1.5.
+        rounding = 4 * 1.5 ** solve(inputs, codes, C, **DEFAULTS)[1] * EPS
         assert_allclose(again[0], weight, rtol=0, atol=rounding * float(weight.abs().max()))
         assert_allclose(probabilities(inputs, *again), probabilities(inputs, weight, bias), rtol=0, atol=rounding)
 
 
 def test_a_start_within_the_tolerance_is_the_result():
     inputs, codes = clouds()
-    start = float(np.abs(Loss(inputs, codes, None, 10.0)(np.zeros(21))[1]).max())
+    start = solve(inputs, codes, 10.0, 1e-300, 0)[3]
     for tol in (1.0001 * BAND * start, 1.8 * start, 10 * start):
         weight, bias = fit_logistic(inputs, codes, None, 10.0, 3, tol=tol, max_iter=100)
         assert not weight.any()

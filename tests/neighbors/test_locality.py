@@ -76,16 +76,14 @@ def test_lists_in_another_order_are_not_pickled(clusters):
         pickle.dumps(in_local_order(clusters[1]))
 
 
-# Solved to the end: where a solver stops at its usual tolerance, iterates that rounding has moved apart differ. Few
-# rows spread labels by a dense solve, many by a series. The heads' gradient is then within 1e-5, and with a penalty of
-# 1/C = 0.01 log-odds within 1e-3.
-EXACT = EnsembleConfig(spreading_tol=1e-9, head_tol=1e-5, head_max_iter=3000)
-LINEAR = replace(EXACT, first_heads=((None, 10.0),), more_heads=((None, 1.0), (None, 100.0)))
+LINEAR = EnsembleConfig(first_heads=((None, 10.0),), more_heads=((None, 1.0), (None, 100.0)))
 
 
-@pytest.mark.parametrize("config", [LINEAR, EXACT], ids=["linear", "kernel"])
+# Sums in another order differ by 1e-7 in float32. Linear heads amplify that little; the whitening of a kernel divides
+# by the roots of eigenvalues down to 1e-6, and so multiplies it by up to 1e3.
+@pytest.mark.parametrize(("config", "tolerance"), [(LINEAR, 1e-5), (EnsembleConfig(), 1e-4)], ids=["linear", "kernel"])
 @pytest.mark.parametrize("direction", ["directed", "symmetric", "normalized"])
-def test_many_rows_get_the_same_answers_in_another_order(direction, config):
+def test_many_rows_get_the_same_answers_in_another_order(direction, config, tolerance):
     generator = np.random.default_rng(1)
     truth = generator.integers(3, size=300)
     x = generator.normal(size=(3, 5))[truth] + 0.8 * generator.normal(size=(300, 5))
@@ -98,4 +96,4 @@ def test_many_rows_get_the_same_answers_in_another_order(direction, config):
 
     many = replace(config, max_rows_compared=100)
     for found, wanted in zip(fitted(many), fitted(config), strict=True):
-        assert_allclose(found, wanted, rtol=0, atol=1e-3)
+        assert_allclose(found, wanted, rtol=0, atol=tolerance)

@@ -92,7 +92,7 @@ class EnsembleConfig:
     max_rounds_to_convergence: int = 20
 
     # Solvers.
-    head_tol: float = 1e-3  # largest entry of the gradient of the mean loss
+    head_tol: float = 1e-3  # what the mean loss may be above its minimum, about
     head_max_iter: int = 100
     spreading_tol: float = 1e-4  # share of the Chebyshev series that may be left out
     spreading_max_terms: int = 1000

@@ -24,6 +24,8 @@ from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 
+_MIN_DEVIATION = 0.01  # of log-likelihoods, where all labels have the same
+
 
 class ScaledRows(NamedTuple):
     """Rows under one scaling: their neighbours, and the features that are propagated."""
@@ -209,7 +211,8 @@ def is_far_behind(likelihoods: Array, best: Array, config: EnsembleConfig) -> bo
     behind = best - likelihoods
     if len(behind) < config.min_far_behind:
         return False
-    return float(behind.mean()) > config.far_behind * float(behind.std()) / len(behind) ** 0.5 > 0
+    deviation = max(float(behind.std()), _MIN_DEVIATION)
+    return float(behind.mean()) > config.far_behind * deviation / len(behind) ** 0.5
 
 
 def first_candidates(

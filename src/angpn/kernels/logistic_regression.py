@@ -107,15 +107,16 @@ def mean_loss(inputs, codes, shares, penalty, point, products, offsets, bits, gr
 
 
 @compile_loop
-def minimize_mean_loss(inputs, codes, shares, penalty, start, tol, band, max_iter):
-    r"""Minimise a penalised mean loss by L-BFGS.
+def minimize_mean_loss(inputs, codes, shares, penalty, start, preconditioner, tol, band, max_iter):
+    r"""Minimise a penalised mean loss by preconditioned L-BFGS.
 
     .. math:: \min_{W, b} \; - \sum_i s_i \ln softmax(x_i W + b)_{y_i} + \frac{\lambda}{2} \|W\|_F^2
 
-    The last row of ``start`` (p + 1, f) is b. Returned are the mean of the last iterates, see
-    :func:`angpn.ensemble.logistic.fit_logistic`, and how many iterations and evaluations it took. An iterate takes
-    nothing of the weight left where its largest entry of the gradient is ``band`` times ``tol``, and all where it is
-    ``tol`` divided by ``band``.
+    The last row of ``start`` (p + 1, f) is b, and ``preconditioner`` (p + 1, p + 1) is about the inverse of the Hessian
+    of any class. Returned are the mean of the last iterates, see :func:`angpn.ensemble.logistic.fit_logistic`, how many
+    iterations and evaluations it took, and the excess of the last: an estimate of what its loss is above the minimum.
+    An iterate takes nothing of the weight left where its excess is ``band`` times ``tol``, and all where it is ``tol``
+    divided by ``band``.
     """
     size = start.size
     point, gradient = start.copy().reshape(size), np.empty(size)
@@ -129,14 +130,15 @@ def minimize_mean_loss(inputs, codes, shares, penalty, start, tol, band, max_ite
     n_pairs, iteration, n_evaluations = 0, 0, 1
     value = mean_loss(inputs, codes, shares, penalty, point, products, offsets, bits, gradient)
     while True:
-        weight = weight_left * _share(_largest(gradient), tol, band)
+        _two_loops(gradient, steps, changes, inverse, factors, n_pairs, preconditioner, direction)
+        slope = _inner(gradient, direction)
+        excess = -slope / 2  # half of Newton's decrement
+        weight = weight_left * _share(excess, tol, band)
         weight_left -= weight
         _add(mean, weight, point)
         if weight_left == 0 or iteration == max_iter:
             break
-        _two_loops(gradient, steps, changes, inverse, factors, n_pairs, direction)
-        slope = _inner(gradient, direction)
-        step = 1.0 if n_pairs else min(1.0, 1 / np.sqrt(_inner(gradient, gradient)))
+        step = 1.0
         # The loss is convex: its slope rises along a line, and is zero between low and high. A difference of two values
         # that rounding makes does not count.
         most = value + 1e-7 * abs(value)
@@ -176,11 +178,11 @@ def minimize_mean_loss(inputs, codes, shares, penalty, start, tol, band, max_ite
         value = trial_value
         iteration += 1
     _add(mean, weight_left, point)
-    return mean.reshape(start.shape), iteration, n_evaluations
+    return mean.reshape(start.shape), iteration, n_evaluations, excess
 
 
 @compile_loop
-def _two_loops(gradient, steps, changes, inverse, factors, n_pairs, direction):
+def _two_loops(gradient, steps, changes, inverse, factors, n_pairs, preconditioner, direction):
     """Write minus the product of L-BFGS's inverse Hessian with the gradient."""
     for k in range(len(gradient)):
         direction[k] = -gradient[k]
@@ -189,14 +191,21 @@ def _two_loops(gradient, steps, changes, inverse, factors, n_pairs, direction):
         place = pair % _HISTORY
         factors[place] = inverse[place] * _inner(steps[place], direction)
         _add(direction, -factors[place], changes[place])
+    direction[:] = _times(preconditioner, direction)
     if n_pairs:
         place = (n_pairs - 1) % _HISTORY
-        scale = 1 / (inverse[place] * _inner(changes[place], changes[place]))
+        scale = 1 / (inverse[place] * _inner(changes[place], _times(preconditioner, changes[place])))
         for k in range(len(gradient)):
             direction[k] *= scale
     for pair in range(first, n_pairs):
         place = pair % _HISTORY
         _add(direction, factors[place] - inverse[place] * _inner(changes[place], direction), steps[place])
+
+
+@compile_loop
+def _times(preconditioner, a):
+    rows = len(preconditioner)
+    return np.dot(preconditioner, a.reshape(rows, len(a) // rows)).reshape(len(a))
 
 
 @compile_loop
@@ -214,16 +223,8 @@ def _add(a, factor, b):
 
 
 @compile_loop
-def _largest(a):
-    found = 0.0
-    for k in range(len(a)):
-        found = max(found, abs(a[k]))
-    return found
-
-
-@compile_loop
-def _share(largest, tol, band):
-    """Return the share of the weight left that an iterate with this largest entry of the gradient takes."""
-    if largest <= tol / band:
+def _share(excess, tol, band):
+    """Return the share of the weight left that an iterate with this excess takes."""
+    if excess <= tol / band:
         return 1.0
-    return max(0.0, np.log(tol * band / largest) / (2 * np.log(band)))
+    return max(0.0, np.log(tol * band / excess) / (2 * np.log(band)))

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from angpn.estimators.accuracy_estimate import Estimate
 from angpn.labelling.label_errors import Suspect
-from angpn.labelling.report import Curve, Estimate, LabelReport
+from angpn.labelling.report import Curve, LabelReport
 
 # User texts, malicious or odd: each must be shown as text.
 HOSTILE = (

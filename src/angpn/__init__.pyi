@@ -4,6 +4,7 @@ from .anfp.neighbor_graph import neighbor_graph
 from .anfp.propagation import propagate
 from .anfp.simplex import project_simplex
 from .ensemble.config import EnsembleConfig
+from .estimators.accuracy_estimate import Estimate
 from .estimators.auto import ANGPNClassifier
 from .estimators.influence import Influence
 from .estimators.network import ANGPNNetworkClassifier
@@ -26,6 +27,7 @@ __all__ = [
     "Coverage",
     "EnsembleConfig",
     "Epoch",
+    "Estimate",
     "Influence",
     "Neighborhood",
     "Training",

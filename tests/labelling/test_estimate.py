@@ -5,37 +5,12 @@ import json
 
 import numpy as np
 import pytest
-import scipy.stats
 from typer.testing import CliRunner
 
 from angpn.cli import app
 from angpn.cli.label import _result_summary
-from angpn.labelling.job import _estimate
 from angpn.labelling.label_errors import find_suspects
-from angpn.labelling.report import Estimate
 from label_inputs import write_labels
-
-
-def test_the_base_rate_and_recalls_follow_from_the_confusion_matrix():
-    confusion = np.array([[80, 4, 0, 0], [6, 2, 0, 0], [4, 0, 4, 0], [0, 0, 0, 0]])
-    estimate = Estimate("held out", 0.86, 0.78, 0.92, 100, confusion)
-    assert estimate.base_rate == 0.84
-    assert estimate.recalls == [80 / 84, 0.25, 0.5, None]
-    assert estimate.balanced_accuracy == pytest.approx((80 / 84 + 0.25 + 0.5) / 3)
-
-
-def test_the_interval_of_held_out_labels_is_wilsons():
-    truth = np.array(["a"] * 30 + ["b"] * 10)
-    predicted = np.array(["a"] * 28 + ["b"] * 12)
-    wanted = scipy.stats.binomtest(38, 40).proportion_ci(0.95, method="wilson")
-    found = _estimate("held out", truth, predicted, np.array(["a", "b"]))
-    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
-    crossed = _estimate("cross-validation", truth, predicted, np.array(["a", "b"]))
-    assert found.accuracy == crossed.accuracy == 0.95
-    assert crossed.low < found.low
-    assert crossed.high - crossed.low > found.high - found.low
-    sure = _estimate("cross-validation", truth, truth, np.array(["a", "b"]))
-    assert sure.low < sure.accuracy == sure.high == 1
 
 
 def test_labels_of_a_class_that_is_never_predicted_are_not_suspected():

@@ -7,8 +7,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from angpn.estimators.accuracy_estimate import Estimate
 from angpn.labelling.label_errors import Suspect
-from angpn.labelling.report import DARK_PALETTE, Curve, Estimate, write_label_report
+from angpn.labelling.report import DARK_PALETTE, Curve, write_label_report
 from angpn.utils.palette import PALETTE
 from label_pages import HOSTILE, synthetic_report
 

@@ -107,6 +107,8 @@ class ANGPNClassifier(BaseANGPNClassifier):
     True
     """
 
+    _validated_by = "cross-validation"
+
     @_refuse_parameters_of(ANGPNNetworkClassifier)
     def __init__(
         self,

@@ -1,12 +1,14 @@
-"""What a fit learnt of its rows: embedding, graphs, influences, and which rows to label next."""
+"""What a fit learnt of its rows: embedding, graphs, influences, accuracy, and which rows to label next."""
 
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from angpn.estimators.accuracy_estimate import Estimate, EstimateKind, checked_at_random, estimate_from
 from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influences
 from angpn.estimators.uncertainty import most_uncertain
@@ -16,6 +18,8 @@ from angpn.utils.typing import Array
 
 class InspectionMixin(BaseEstimator):
     """The fitted rows, and why they were labelled as they were."""
+
+    _validated_by: ClassVar[EstimateKind]  # how ``fit`` uses the labels that it holds out
 
     @cached_property
     def embedding_(self) -> Array:  # (n, width)
@@ -96,3 +100,34 @@ class InspectionMixin(BaseEstimator):
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}; it is how many rows you want")
         return most_uncertain(self.label_distributions_, self._codes == UNLABELLED, self.graph_, n)
+
+    def estimate_accuracy(
+        self,
+        *,
+        labelled_at_random: Any = None,  # (n,) bool
+    ) -> Estimate | None:
+        """Estimate the accuracy of the predicted labels by the given labels that ``fit`` held out.
+
+        Labels of rows that :meth:`uncertain` or a person chose are no random sample: such rows are harder than others,
+        or easier, and accuracy on them says little about the rest. So tell which rows were drawn at random. Their
+        labels alone are then counted; each was predicted by a model that was trained on others of all kinds.
+
+        Args:
+            labelled_at_random: marks the rows of X whose label was given because they were drawn at random; it does not
+                matter what it says of unlabelled rows. Without it ``sample`` of the result is "unknown". Where it marks
+                none of the labels that were held out, all of them are counted, and ``sample`` is "not random".
+
+        Returns:
+            The estimate, or None where no label was held out.
+
+        Raises:
+            ValueError: if the mask does not have one bool for each row of X.
+        """
+        check_is_fitted(self)
+        at_random = checked_at_random(labelled_at_random, len(self._codes))
+        held = self.validation_mask_
+        if not held.any():
+            return None
+        predicted = np.asarray(np.searchsorted(self.classes_, self.validation_transduction_))
+        of_held = None if at_random is None else at_random[held]
+        return estimate_from(self._validated_by, self._codes[held], predicted, len(self.classes_), of_held)

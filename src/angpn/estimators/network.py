@@ -111,6 +111,8 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
     It computes in float32 where X is float32, else in float64.
     """
 
+    _validated_by = "validation"
+
     def __init__(
         self,
         *,

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from angpn.estimators.accuracy_estimate import Estimate
 from angpn.labelling.label_errors import Suspect
 from angpn.utils.files import replacing
 from angpn.utils.palette import PALETTE
@@ -21,47 +22,7 @@ DARK_PALETTE = (
     "#7663EE", "#9BEBFA", "#58BFC6", "#36A04A", "#B0B83E", "#F5D3A0", "#F58090", "#C0376C", "#C673D6", "#767DA0",
 )  # fmt: skip
 
-# How the labels that measure accuracy were used: not at all in the fit ("held out"), one cross-validation fold at a
-# time and for the selection of hyper-parameters ("cross-validation"), or for early stopping only ("validation").
-EstimateKind = Literal["held out", "cross-validation", "validation"]
 Unit = Literal["round", "epoch"]  # of self-training, or of the training of a network
-
-
-class Estimate(NamedTuple):
-    """Estimated accuracy of the predicted labels, in shares of 1.
-
-    Attributes:
-        kind: How the labels that it was measured on were used in the fit.
-        accuracy: The share of them that was predicted correctly.
-        low: Lower end of the 95 % interval.
-        high: Upper end of the 95 % interval.
-        n_rows: The number of labels that it was measured on.
-        confusion: Counts by true class (rows) and predicted class (columns).
-    """
-
-    kind: EstimateKind
-    accuracy: float
-    low: float
-    high: float
-    n_rows: int
-    confusion: np.ndarray  # (c, c)
-
-    @property
-    def base_rate(self) -> float:
-        """The share that always answering the largest class would have predicted correctly."""
-        return float(self.confusion.sum(axis=1).max() / self.confusion.sum())
-
-    @property
-    def recalls(self) -> list[float | None]:
-        """The share of each class that was predicted correctly; None where none of its labels was held out."""
-        totals = self.confusion.sum(axis=1).tolist()
-        right = np.diag(self.confusion).tolist()
-        return [one / total if total else None for one, total in zip(right, totals, strict=True)]
-
-    @property
-    def balanced_accuracy(self) -> float:
-        """The mean of these shares, in which each class counts alike."""
-        return float(np.mean([recall for recall in self.recalls if recall is not None]))
 
 
 class Curve(NamedTuple):

@@ -13,7 +13,8 @@ import scipy.sparse
 from numpy.testing import assert_array_equal
 
 from angpn.labelling import read_rows
-from angpn.labelling.label_file import read_labels
+from angpn.labelling.label_file import drawn_at_random, read_labels
+from angpn.labelling.predictions import predictions_csv
 from angpn.utils import memory
 from angpn.utils.parquet_footer import unpacked_bytes
 
@@ -286,7 +287,41 @@ def test_packed_text_is_refused(tmp_path, monkeypatch, pack):
 
 def test_labels_are_matched_by_id(tmp_path):
     path = write(tmp_path / "labels.csv", "\ufeffid,label,who\nb, cat ,me\nc,,you\n")
-    assert read_labels(path, ["a", "b", "c"]) == [None, "cat", None]
+    assert read_labels(path, ["a", "b", "c"]) == ([None, "cat", None], None)
+
+
+def test_the_source_of_labels_is_read_where_there_is_a_column(tmp_path):
+    path = write(
+        tmp_path / "labels.csv", "id,label,source\nb,cat, Random \nc,dog,suggested\nd,,random\ne,dog\nf,cat,\n"
+    )
+    labels, sources = read_labels(path, list("abcdef"))
+    assert sources == ["", "Random", "suggested", "random", "", ""]
+    assert drawn_at_random(labels, sources).tolist() == [False, True, False, False, False, False]
+    assert drawn_at_random(["x", "y"], ["", ""]).tolist() == [False, False]
+    assert drawn_at_random(["x", "y"], None) is None
+
+
+def test_a_file_of_predictions_does_not_say_how_rows_were_chosen(tmp_path):
+    path = write(
+        tmp_path / "labels.csv", predictions_csv([("a", "x", 1, "y", "given"), ("b", "y", 1, "x", "predicted")])
+    )
+    assert drawn_at_random(*read_labels(path, ["a", "b", "c"])) is None
+    assert drawn_at_random(["x", "y", None], ["given", "random", "other"]).tolist() == [False, True, False]
+
+
+def test_a_column_of_sources_is_no_feature(tmp_path):
+    frame = polars.DataFrame({"a": [1, 2], "y": ["u", None], "how": ["random", None], "t": ["p", "q"]})
+    for name, save in (("t.csv", frame.write_csv), ("t.parquet", frame.write_parquet)):
+        save(tmp_path / name)
+        rows = read_rows(tmp_path / name, label_column="y", source_column="how")
+        assert rows.content.columns == ["a", "t"]
+        assert rows.sources == ["random", None]
+        assert read_rows(tmp_path / name, text="t", label_column="y", source_column="how").sources == rows.sources
+    with pytest.raises(ValueError, match="must have a column 'why', got 'a', 'y', 'how', 't'"):
+        read_rows(tmp_path / "t.csv", label_column="y", source_column="why")
+    np.save(tmp_path / "a.npy", np.eye(3))
+    with pytest.raises(ValueError, match="--source-column names a column of a table, got .*a.npy, which is none"):
+        read_rows(tmp_path / "a.npy", source_column="how")
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_the_headline_shows_counts_and_estimated_accuracy(show):
         "54",
         "90.0",
         "95 % interval 80.0\u00a0% to 95.0\u00a0%",
-        "held out of training: an unbiased estimate",
+        "held out of training. It may be off either way if they were not drawn at random",
     ):
         assert part in text
 
@@ -91,6 +91,22 @@ def test_the_headline_distinguishes_the_kinds_of_estimate(show):
     assert "unknown" in page.inner_text("#headline")
     assert "--holdout 0.2" in page.inner_text("#headline")
     assert "--holdout 0.2" in page.inner_text("#confusion")
+
+
+def test_the_headline_says_how_the_labels_were_chosen(show):
+    report = synthetic_report()
+    estimate = report.estimate
+    found = show(report).inner_text("#headline")
+    assert (
+        "may be off either way if they were not drawn at random: name their source in a column (--source-col" in found
+    )
+    found = show(report._replace(estimate=estimate._replace(sample="random", n_left_out=70))).inner_text("#headline")
+    assert (
+        "22 given labels drawn at random that were held out of training: an unbiased estimate. 70 others were" in found
+    )
+    assert "off either way" not in found
+    found = show(report._replace(estimate=estimate._replace(sample="not random"))).inner_text("#headline")
+    assert "None was drawn at random, so it may be off either way: label a few that are, and name their source" in found
 
 
 def test_the_map_is_drawn_where_the_rows_are(show):

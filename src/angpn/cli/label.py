@@ -15,6 +15,17 @@ NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither take features of images from the cache nor keep them there.")
 ]
 _RECALLS_SHOWN = 5
+# What is said of an estimate by labels that are no random sample, or perhaps none.
+_SAMPLES = {
+    "unknown": [
+        "if these labels were not drawn at random, it may be off either way; name their source, random or another, in "
+        "a column source of --labels or by --source-column"
+    ],
+    "not random": [
+        "none of these labels was drawn at random, so it may be off either way; draw a few rows at random, label them, "
+        "and name their source random"
+    ],
+}
 MAX_PIXELS = 100_000_000  # that of angpn.features, which is not imported before it is used
 
 
@@ -48,8 +59,12 @@ def label(
     input: Annotated[
         str, typer.Argument(help="A folder of images, .csv, .tsv, .parquet, .npy, .npz or .txt; - reads CSV.")
     ],
-    labels: Annotated[Path | None, typer.Option(help="CSV file with the header id,label.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="CSV file with the header id,label or id,label,source.")] = None,
     label_column: Annotated[str | None, typer.Option(help="Column with the labels, empty where unlabelled.")] = None,
+    source_column: Annotated[
+        str | None,
+        typer.Option(help="Column that says how labelled rows were chosen: random, or another word such as suggested."),
+    ] = None,
     text: Annotated[str | None, typer.Option(help="Column with texts to label by.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
@@ -64,7 +79,12 @@ def label(
     model: Annotated[
         Model, typer.Option(help="auto: an ensemble that selects its hyper-parameters; network: the paper's network.")
     ] = Model.auto,
-    holdout: Annotated[float, typer.Option(help="Share of the labels to hold out, to measure accuracy on them.")] = 0.0,
+    holdout: Annotated[
+        float,
+        typer.Option(
+            help="Share of the labels (drawn at random, if their source is named) to hold out, to measure accuracy."
+        ),
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for predictions, model and report.")] = Path(
         "angpn-out"
@@ -104,6 +124,7 @@ def label(
         input=input,
         labels=labels,
         label_column=label_column,
+        source_column=source_column,
         text=text,
         id_column=id_column,
         drop=split_names(drop),
@@ -125,6 +146,7 @@ def label(
             "kind": task.rows.kind,
             "rows": len(task.y),
             "given": int(task.given.sum()),
+            "at_random": None if task.labelled_at_random is None else int(task.labelled_at_random.sum()),
             "classes": task.counts(),
         }
         if dry_run:
@@ -160,6 +182,7 @@ def label(
 
 def _task_summary(about: dict[str, Any]) -> list[str]:
     lines = [f"{about['input']}: {about['rows']:,} rows of {about['kind']}, {about['given']:,} of them labelled"]
+    lines += [] if about["at_random"] is None else [f"labels drawn at random: {about['at_random']:,}"]
     lines += [f"  {name}: {count}" for name, count in about["classes"].items()]
     lines += [f"{kind}: {', '.join(about[kind])}" for kind in ("numbers", "categories") if about.get(kind)]
     return lines
@@ -178,10 +201,13 @@ def _result_summary(about: dict[str, Any]) -> list[str]:
             "cross-validation": "estimated by cross-validation on {} labels",
             "validation": "estimated on {} validation labels",
         }[estimate["kind"]].format(estimate["rows"])
+        measured += " drawn at random" if estimate["sample"] == "random" else ""
+        measured += f", {estimate['left_out']} others left out" if estimate["left_out"] else ""
         lines.append(
             f"accuracy: {estimate['accuracy']:.1%} ({estimate['low']:.1%} to {estimate['high']:.1%}), {measured}; "
             f"always answering the largest class: {estimate['base_rate']:.1%}"
         )
+        lines += _SAMPLES.get(estimate["sample"], [])
         recalls = sorted((recall, name) for name, recall in estimate["recall"].items() if recall is not None)
         worst = ", ".join(f"{name} {recall:.0%}" for recall, name in recalls[:_RECALLS_SHOWN])
         lines.append(f"balanced accuracy: {estimate['balanced_accuracy']:.1%}; lowest recall: {worst}")
@@ -205,6 +231,8 @@ def _estimate_facts(estimate: Any, classes: list[str]) -> dict[str, Any]:
         "low": estimate.low,
         "high": estimate.high,
         "rows": estimate.n_rows,
+        "sample": estimate.sample,
+        "left_out": estimate.n_left_out,
         "base_rate": estimate.base_rate,
         "balanced_accuracy": estimate.balanced_accuracy,
         "recall": dict(zip(classes, estimate.recalls, strict=True)),

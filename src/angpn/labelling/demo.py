@@ -30,7 +30,8 @@ def digits_task(*, label_rate: float = 0.1, seed: int = 0) -> tuple[LabellingTas
     ids = [f"digit {number}" for number in range(len(truth))]
     thumbnails = [make_thumbnail(_enlarged(image)) for image in digits.images]
     rows = Rows("array", ids, digits.data.astype(np.float32), None, thumbnails)
-    return LabellingTask(LabellingOptions(input="digits", seed=seed), rows, y), truth
+    at_random = np.isin(np.arange(len(truth)), labelled)
+    return LabellingTask(LabellingOptions(input="digits", seed=seed), rows, y, at_random), truth
 
 
 def compare_accuracies(result: LabellingResult, truth: np.ndarray) -> dict[str, float]:

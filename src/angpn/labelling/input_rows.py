@@ -33,6 +33,7 @@ class Rows(NamedTuple):
         content: By kind: a list of paths, a list of texts, a polars frame of feature columns, or a matrix.
         labels: The label column, None where a row is unlabelled; or None where no column was named.
         thumbnails: A small image of each row as a data URI, for the report.
+        sources: The column of sources of the labels, or None where no column was named.
     """
 
     kind: Kind
@@ -40,6 +41,7 @@ class Rows(NamedTuple):
     content: Any
     labels: list[str | None] | None
     thumbnails: list[str] | None = None
+    sources: list[str | None] | None = None
 
 
 def read_rows(
@@ -47,6 +49,7 @@ def read_rows(
     *,
     text: str | None = None,
     label_column: str | None = None,
+    source_column: str | None = None,
     id_column: str | None = None,
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
@@ -62,6 +65,7 @@ def read_rows(
             line; ``-`` reads CSV from standard input.
         text: Column of the table that holds texts; the rows are then texts.
         label_column: Column of the table that holds the labels.
+        source_column: Column of the table that says how the labelled rows were chosen.
         id_column: Column of the table that holds the ids.
         drop: Columns of the table to leave out.
         categorical: Columns of the table to read as text, so that codes such as 007 keep their zeros.
@@ -75,13 +79,19 @@ def read_rows(
         FileNotFoundError: If there is no such file or folder.
     """
     path = Path(path)
-    columns = {"--text": text, "--label-column": label_column, "--id-column": id_column, "--drop": drop or None}
+    columns = {
+        "--text": text,
+        "--label-column": label_column,
+        "--source-column": source_column,
+        "--id-column": id_column,
+        "--drop": drop or None,
+    }
     suffix = ".csv" if str(path) == "-" else path.suffix.lower()
     if str(path) == "-" or (suffix in TABLES and not path.is_dir()):
-        as_text = [name for name in (text, label_column, id_column, *categorical) if name is not None]
+        as_text = [name for name in (text, label_column, source_column, id_column, *categorical) if name is not None]
         frame = _read_table(path, suffix, as_text)
         frame = frame.drop(name for name in ignore if name in frame.columns)
-        return _table_rows(frame, path, text, label_column, id_column, drop)
+        return _table_rows(frame, path, text, label_column, source_column, id_column, drop)
     for option, value in columns.items():
         if value is not None:
             raise ValueError(f"{option} names a column of a table, got {path}, which is none; leave it out")
@@ -107,25 +117,27 @@ def _table_rows(
     path: Path,
     text: str | None,
     label_column: str | None,
+    source_column: str | None,
     id_column: str | None,
     drop: Sequence[str],
 ) -> Rows:
     if frame.height == 0 or frame.width == 0:
         raise ValueError(f"{path} must hold at least one row below its header, got none; name another file")
-    for name in (text, label_column, id_column, *drop):
+    for name in (text, label_column, source_column, id_column, *drop):
         if name is not None and name not in frame.columns:
             raise ValueError(f"{path} must have a column {name!r}, got {', '.join(map(repr, frame.columns))}")
     ids = _row_numbers(frame.height) if id_column is None else _ids(frame[id_column], path, id_column)
     labels = None if label_column is None else [_strip_label(label) for label in _strings(frame[label_column], path)]
+    sources = None if source_column is None else _strings(frame[source_column], path)
     if text is not None:
         texts = ["" if value is None else value for value in _strings(frame[text], path)]
-        return Rows("text", ids, texts, labels)
-    rest = [name for name in frame.columns if name not in (label_column, id_column, *drop)]
+        return Rows("text", ids, texts, labels, sources=sources)
+    rest = [name for name in frame.columns if name not in (label_column, source_column, id_column, *drop)]
     if not rest:
         raise ValueError(f"{path} must have a column of features, got none beside those named; drop fewer")
     if len(rest) == 1 and isinstance(frame.schema[rest[0]], polars.List | polars.Array):
-        return Rows("array", ids, _vectors(frame[rest[0]], path), labels)
-    return Rows("table", ids, frame.select(rest), labels)
+        return Rows("array", ids, _vectors(frame[rest[0]], path), labels, sources=sources)
+    return Rows("table", ids, frame.select(rest), labels, sources=sources)
 
 
 def _vectors(column: polars.Series, path: Path) -> Any:  # (n, d)

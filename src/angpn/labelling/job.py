@@ -17,7 +17,7 @@ from angpn.labelling.encoders import Encoder, encoder_for
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import Rows, read_rows
 from angpn.labelling.label_errors import Suspect, find_suspects
-from angpn.labelling.label_file import read_labels
+from angpn.labelling.label_file import drawn_at_random, read_labels
 from angpn.labelling.report import Unit
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
@@ -34,8 +34,9 @@ class LabellingOptions:
 
     Attributes:
         input: Folder of images or file of rows, see :func:`~angpn.labelling.read_rows`.
-        labels: CSV file with the header ``id,label``; give this or ``label_column``.
+        labels: CSV file with the header ``id,label`` or ``id,label,source``; give this or ``label_column``.
         label_column: Column of the table that holds the labels, empty where a row is unlabelled.
+        source_column: Column of the table that says how the labelled rows were chosen: ``random``, or any other word.
         text: Column of the table that holds texts to label by.
         id_column: Column of the table that holds ids; without it the id is the number of the row.
         drop: Columns of the table to leave out.
@@ -46,7 +47,8 @@ class LabellingOptions:
             formula.
         max_pixels: An image with more pixels is one that cannot be read.
         cache: Take the features of images from the user's cache, and keep new ones there.
-        holdout: Share of the given labels to hold out of a first fit, to measure accuracy on them.
+        holdout: Share of the given labels to hold out of a first fit, to measure accuracy on them; of those drawn at
+            random, where their source is known.
         seed: Seed of the fit and of the held-out labels.
         model: "auto" fits :class:`angpn.ANGPNClassifier`, "network" ``angpn.ANGPNNetworkClassifier``.
         distributed: Whether to distribute the rows among the processes of torchrun, see the classifier.
@@ -55,6 +57,7 @@ class LabellingOptions:
     input: str | os.PathLike[str]
     labels: str | os.PathLike[str] | None = None
     label_column: str | None = None
+    source_column: str | None = None
     text: str | None = None
     id_column: str | None = None
     drop: Sequence[str] = ()
@@ -77,11 +80,13 @@ class LabellingTask(NamedTuple):
         options: Options of the job.
         rows: The rows of the input.
         y: The given label of each row, or None.
+        labelled_at_random: Whether each row was labelled because it was drawn at random; None where nobody said.
     """
 
     options: LabellingOptions
     rows: Rows
     y: Array  # (n,) object
+    labelled_at_random: Array | None = None  # (n,) bool
 
     @property
     def given(self) -> Array:  # (n,) bool
@@ -162,10 +167,17 @@ def read_task(options: LabellingOptions) -> LabellingTask:
         raise ValueError("labels must come from --labels FILE or --label-column NAME, got none; pass one of them")
     if options.labels is not None and options.label_column is not None:
         raise ValueError("labels must come from --labels FILE or --label-column NAME, got both; pass one of them")
+    if options.source_column is not None and options.label_column in (None, options.source_column):
+        raise ValueError(
+            "--source-column must name the sources of the labels in --label-column, got "
+            + ("no --label-column" if options.label_column is None else "the same column")
+            + "; a file of --labels has them in its own column source"
+        )
     rows = read_rows(
         options.input,
         text=options.text,
         label_column=options.label_column,
+        source_column=options.source_column,
         id_column=options.id_column,
         drop=options.drop,
         categorical=options.categorical,
@@ -174,11 +186,11 @@ def read_task(options: LabellingOptions) -> LabellingTask:
         raise ValueError(
             "the table has a column 'id', got no --id-column; pass --id-column id, or --drop id to count rows"
         )
-    labels = rows.labels if options.labels is None else read_labels(options.labels, rows.ids)
+    labels, sources = (rows.labels, rows.sources) if options.labels is None else read_labels(options.labels, rows.ids)
     assert labels is not None
     y = np.array(labels, dtype=object)
     _check_class_names({label for label in labels if label is not None})
-    task = LabellingTask(options, rows, y)
+    task = LabellingTask(options, rows, y, drawn_at_random(labels, sources))
     counts = task.counts()
     if not counts:
         raise ValueError("a few rows must be labelled, got none; label at least one row of each class")
@@ -276,10 +288,11 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
         held_out = _held_out_mask(task, options.holdout, options.seed)
         model = make_classifier(options, progress=progress).fit(features, np.where(held_out, np.array(None), task.y))
         truth, predicted = (np.searchsorted(model.classes_, of[held_out]) for of in (task.y, model.transduction_))
-        estimate = estimate_from("held out", truth, predicted, len(model.classes_))
+        at_random = None if task.labelled_at_random is None else task.labelled_at_random[held_out]
+        estimate = estimate_from("held out", truth, predicted, len(model.classes_), at_random)
     model = make_classifier(options, progress=progress).fit(features, task.y)
     if estimate is None:
-        estimate = model.estimate_accuracy()
+        estimate = model.estimate_accuracy(labelled_at_random=task.labelled_at_random)
     given = task.given
     given_codes = np.where(given, np.searchsorted(model.classes_, np.where(given, task.y, model.classes_[0])), 0)
     codes = np.where(given, given_codes, model.label_distributions_.argmax(axis=1))
@@ -308,7 +321,8 @@ def _drop_rows(task: LabellingTask, dropped: set[int]) -> LabellingTask:
     rows = task.rows._replace(
         ids=[task.rows.ids[row] for row in kept], content=[task.rows.content[row] for row in kept]
     )
-    smaller = task._replace(rows=rows, y=task.y[kept])
+    at_random = None if task.labelled_at_random is None else task.labelled_at_random[kept]
+    smaller = task._replace(rows=rows, y=task.y[kept], labelled_at_random=at_random)
     lost = task.counts().keys() - smaller.counts().keys()
     if lost:
         warn(f"class {', '.join(sorted(lost))} is left out: no image with that label could be read; label others")
@@ -320,13 +334,23 @@ def _drop_rows(task: LabellingTask, dropped: set[int]) -> LabellingTask:
 
 
 def _held_out_mask(task: LabellingTask, share: float, seed: int) -> Array:  # (n,) bool
-    """Draw a share of the given labels of each class, at least one where it has three or more."""
+    """Draw a share of the given labels of each class, at least one where it has three or more.
+
+    Where the source of labels is known, it is a share of those drawn at random, since others would say little.
+    """
     generator = np.random.default_rng(seed)
     held_out = np.zeros(len(task.y), dtype=bool)
-    for name in task.counts():
-        rows = generator.permutation(np.flatnonzero(task.y == name))
-        count = min(max(1, round(share * len(rows))), len(rows) - 2)
+    eligible = task.given if task.labelled_at_random is None else task.labelled_at_random
+    for name, n_labels in task.counts().items():
+        rows = generator.permutation(np.flatnonzero((task.y == name) & eligible))
+        count = min(max(1, round(share * len(rows))), n_labels - 2)
         held_out[rows[: max(0, count)]] = True
+    if not held_out.any() and task.labelled_at_random is not None:
+        raise ValueError(
+            "--holdout must find labels whose source is random, beside two others of their class to train on, got "
+            f"{int(eligible.sum())} such labels and no class with enough; label more rows drawn at random, or leave it "
+            "out"
+        )
     if not held_out.any():
         raise ValueError(
             "--holdout must leave two labels of each class to train on, got no class with three; label more rows"

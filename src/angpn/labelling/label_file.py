@@ -1,22 +1,41 @@
-"""Labels of some rows, from a CSV file of their own."""
+"""Labels of some rows, from a CSV file of their own, and how these rows were chosen."""
 
 import csv
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from angpn.labelling.input_rows import check_unique
+from angpn.utils.typing import Array
+
+RANDOM = "random"  # the source of a label whose row was drawn at random
+_OF_PREDICTIONS = {"given", "predicted"}  # what the column source of predictions.csv says
 
 
-def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> list[str | None]:
-    """Read a CSV file with the header ``id,label`` and return the label of each id, None where it has none.
+class FileLabels(NamedTuple):
+    """What a file of labels says of each row.
+
+    Attributes:
+        labels: The label, None where there is none.
+        sources: How the labelled row was chosen, "" where that is not said; None where the file has no such column.
+    """
+
+    labels: list[str | None]
+    sources: list[str] | None
+
+
+def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> FileLabels:
+    """Read a CSV file with the header ``id,label`` or ``id,label,source``.
 
     Args:
         path: The file.
         ids: The ids of the input, in the order of the result.
 
     Returns:
-        The label of each id, or None.
+        The label of each id, and its source.
 
     Raises:
         ValueError: If the file cannot be read, lacks the header, repeats an id or names one that is not in ``ids``.
@@ -45,5 +64,23 @@ def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> list[str | 
             f"{path} must name ids of the input, such as {ids[0]!r}, got {unknown[0]!r}{others} that it does not have; "
             "correct these ids"
         )
-    labels = {name: (line["label"] or "").strip() or None for name, line in zip(named, lines, strict=True)}
-    return [labels.get(name) for name in ids]
+    labels = dict(zip(named, ((line["label"] or "").strip() or None for line in lines), strict=True))
+    sources = dict(zip(named, ((line.get("source") or "").strip() for line in lines), strict=True))
+    return FileLabels(
+        [labels.get(name) for name in ids],
+        [sources.get(name, "") for name in ids] if "source" in lines[0] else None,
+    )
+
+
+def drawn_at_random(labels: Sequence[str | None], sources: Sequence[str | None] | None) -> Array | None:  # (n,) bool
+    """Tell which labelled rows were drawn at random by the sources of their labels; None where these do not say.
+
+    Any word but ``random`` is another source, and so is none. A file of predictions says instead which labels were
+    given: if it serves as a file of labels, nothing is known of how rows were chosen.
+    """
+    if sources is None:
+        return None
+    pairs = zip(labels, sources, strict=True)
+    words = ["" if label is None or source is None else source.strip().casefold() for label, source in pairs]
+    named = set(words) - {""}
+    return None if named and named <= _OF_PREDICTIONS else np.array([word == RANDOM for word in words], dtype=bool)

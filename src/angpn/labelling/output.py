@@ -117,7 +117,7 @@ def _predictions(result: LabellingResult) -> str:
 
 def _save_model(result: LabellingResult, folder: Path) -> None:
     options, rows = result.task.options, result.task.rows
-    ignored = [*options.drop, *([options.label_column] if options.label_column else [])]
+    ignored = [*options.drop, *(name for name in (options.label_column, options.source_column) if name)]
     folder.mkdir()
     result.model.save(folder / CLASSIFIER)
     write_encoder(folder / ENCODER, SavedEncoder(rows.kind, options.text, options.id_column, ignored, result.encoder))

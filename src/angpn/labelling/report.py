@@ -166,6 +166,8 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
         "low": float(estimate.low),
         "high": float(estimate.high),
         "rows": int(estimate.n_rows),
+        "sample": estimate.sample,
+        "left_out": int(estimate.n_left_out),
         "base_rate": estimate.base_rate,
         "balanced_accuracy": estimate.balanced_accuracy,
         "recalls": estimate.recalls,

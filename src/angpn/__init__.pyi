@@ -8,6 +8,7 @@ from .estimators.accuracy_estimate import Estimate
 from .estimators.auto import ANGPNClassifier
 from .estimators.influence import Influence
 from .estimators.network import ANGPNNetworkClassifier
+from .estimators.unreliable_rows import UnreliableRows
 from .neighbors.exact import nearest_candidates, pairwise_distances
 from .neighbors.neighborhood import Neighborhood
 from .network.conv import ANGPNConv
@@ -31,6 +32,7 @@ __all__ = [
     "Influence",
     "Neighborhood",
     "Training",
+    "UnreliableRows",
     "anfp",
     "baselines",
     "candidate_coverage",

@@ -94,6 +94,8 @@ class ANGPNClassifier(BaseANGPNClassifier):
         layer_graphs_: the learnt S of the first and the last round, sparse.
         graph_: the last of them.
         embedding_: the propagated features of every row of X.
+        unreliable_rows_: positions of rows whose label means little: ``unreached`` by any label, ``empty``, or
+            ``conflicting``, equal to labelled rows of different classes.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
     Labels are held out in turn to select hyper-parameters and to calibrate; beside a ``validation_mask`` of few rows,

@@ -154,7 +154,7 @@ class BaseANGPNClassifier(
         n_neighbors = few_enough_neighbors(int(self.n_neighbors), X.shape[0])
         task = Task(self, X, y, labels, mask, weights, distances, n_neighbors, previous, distributed)
         check_memory(task, self._needed_bytes(task))
-        for derived in ("layer_graphs_", "embedding_"):
+        for derived in ("layer_graphs_", "embedding_", "unreliable_rows_"):
             self.__dict__.pop(derived, None)
         fit = self._fit_task(task)
         self._fitted, self._seed, self._codes = fit.fitted, fit.seed, labels.codes

@@ -12,6 +12,7 @@ from angpn.estimators.accuracy_estimate import Estimate, EstimateKind, checked_a
 from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influences
 from angpn.estimators.uncertainty import most_uncertain
+from angpn.estimators.unreliable_rows import UnreliableRows, conflicting_rows, empty_rows, unreached_rows
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 
@@ -30,6 +31,18 @@ class InspectionMixin(BaseEstimator):
     def layer_graphs_(self) -> list[scipy.sparse.csr_array]:
         """The learnt S of each layer, or of the first and the last round."""
         return self._after_fit("layer_graphs_").graphs
+
+    @cached_property
+    def unreliable_rows_(self) -> UnreliableRows:
+        """Positions of rows whose label means little: no label reaches them, they are empty, or labels conflict."""
+        fitted = self._after_fit("unreliable_rows_")
+        rows, empty = fitted.rows, np.zeros(0, dtype=np.int64)
+        if self.metric != "precomputed":  # a row of distances is not empty where all are 0
+            nothing = np.zeros((1, rows.shape[1]), rows.dtype)
+            empty = empty_rows(rows, None if scipy.sparse.issparse(rows) else fitted.scale(nothing))
+        return UnreliableRows(
+            unreached_rows(self.layer_graphs_, self._codes), empty, conflicting_rows(rows, self._codes)
+        )
 
     def _after_fit(self, name: str) -> Fitted:
         if "_fitted" not in self.__dict__:
@@ -90,16 +103,21 @@ class InspectionMixin(BaseEstimator):
     def uncertain(self, n: int = 10) -> Array:
         """Return the unlabelled rows most worth labelling next: small margin first, no two neighbours.
 
+        Rows of ``unreliable_rows_`` are never among them: a label of an empty row or of one that equals labelled rows
+        of several classes says little of others, and the margin of a row that no label reaches is a guess.
+
         Args:
             n: how many rows to return.
 
         Returns:
-            Positions of the rows in the X of ``fit``.
+            Positions of the rows in the X of ``fit``; fewer than ``n`` where fewer can be suggested.
         """
         check_is_fitted(self)
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}; it is how many rows you want")
-        return most_uncertain(self.label_distributions_, self._codes == UNLABELLED, self.graph_, n)
+        eligible = self._codes == UNLABELLED
+        eligible[self.unreliable_rows_.union()] = False
+        return most_uncertain(self.label_distributions_, eligible, self.graph_, n)
 
     def estimate_accuracy(
         self,

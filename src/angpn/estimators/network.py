@@ -106,6 +106,8 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         embedding_: the last hidden layer for every row of X.
         coverage_: what the restriction to candidates cost, on a sample; None where every row was a candidate, only a
             graph of neighbours was given, or several processes shared the rows.
+        unreliable_rows_: positions of rows whose label means little: ``unreached`` by any label, ``empty``, or
+            ``conflicting``, equal to labelled rows of different classes.
         n_features_in_, feature_names_in_: as everywhere in scikit-learn.
 
     It computes in float32 where X is float32, else in float64.

@@ -8,11 +8,11 @@ from angpn.utils.typing import Array
 
 def most_uncertain(
     probabilities: Array,  # (n, c)
-    unlabelled: Array,  # (n,) bool
+    eligible: Array,  # (n,) bool, of unlabelled rows
     graph: scipy.sparse.csr_array,  # (n, n)
     n: int,
 ) -> Array:  # row numbers
-    """Return unlabelled rows by the smallest margin between their two most probable classes.
+    """Return eligible rows by the smallest margin between their two most probable classes.
 
     A row that is a neighbour of one already on the list waits until no other is left: one label will probably settle
     both.
@@ -23,7 +23,7 @@ def most_uncertain(
     chosen: list[int] = []
     waiting: list[int] = []
     covered = np.zeros(len(probabilities), dtype=bool)
-    for row in order[unlabelled[order]]:
+    for row in order[eligible[order]]:
         if len(chosen) == n:
             break
         if covered[row]:

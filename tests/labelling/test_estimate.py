@@ -38,6 +38,7 @@ def test_an_answer_that_is_always_the_largest_class_is_not_called_accurate():
         "recall": {"few": 0.0, "most": 1.0, "none": None, "some": 0.0},
     }
     about = {"predicted": 220, "given": 80, "seconds": 1.0, "rounds": 2, "estimate": estimate, "suspects": 0}
+    about |= {"unreliable": {"unreached": 0, "empty": 0, "conflicting": 0}}
     about |= {"skipped": {}, "files": {}, "never_predicted": ["few", "some"]}
     _, accuracy, recalls, *warnings = _result_summary(about)
     assert accuracy.endswith("on 80 labels drawn at random; always answering the largest class: 80.0%")
@@ -75,7 +76,7 @@ def test_the_summary_says_how_the_labels_were_chosen():
     estimate = {"kind": "cross-validation", "rows": 34, "accuracy": 0.9, "low": 0.8, "high": 0.95, "base_rate": 0.5}
     estimate |= {"balanced_accuracy": 0.9, "recall": {"a": 0.9}, "sample": "random", "left_out": 70}
     about = {"predicted": 220, "given": 104, "seconds": 1.0, "rounds": 2, "suspects": 0, "skipped": {}, "files": {}}
-    about |= {"never_predicted": [], "estimate": estimate}
+    about |= {"never_predicted": [], "estimate": estimate, "unreliable": {"unreached": 0, "empty": 0, "conflicting": 0}}
     _, accuracy, recalls = _result_summary(about)
     assert "by cross-validation on 34 labels drawn at random, 70 others left out; always" in accuracy
     for sample, text in (

@@ -179,6 +179,7 @@ WRONG = {
     "weights": (lambda r: {"weights": r.weights[:, 1:]}, r"weights must have shape \(60, 4\), got \(60, 3\)"),
     "confusion": (lambda r: {"estimate": r.estimate._replace(confusion=np.eye(3))}, r"confusion must have shape"),
     "uncertain": (lambda r: {"uncertain": [60]}, "uncertain must lie from 0 to 59, got 60 to 60"),
+    "unreliable": (lambda r: {"unreliable": [("", [-1])]}, "unreliable must lie from 0 to 59, got -1 to -1"),
     "suspects": (lambda r: {"suspects": [Suspect(0, 4, 0.5)]}, "suggestions of suspects must lie from 0 to 3"),
     "texts": (lambda r: {"texts": ["a"]}, "texts must have an entry for each of the 60 rows, got 1"),
     "picture": (lambda r: {"thumbnails": ["https://x/y.png"] * 60}, "thumbnails must start with 'data:image/'"),

@@ -109,6 +109,19 @@ def test_the_headline_says_how_the_labels_were_chosen(show):
     assert "None was drawn at random, so it may be off either way: label a few that are, and name their source" in found
 
 
+def test_labels_that_mean_little_are_listed_where_there_are_any(show):
+    report = synthetic_report()
+    assert not show(report).is_visible("#unreliable")
+    page = show(report._replace(unreliable=[("2 rows are <b>empty</b>", [7, 8]), ("1 row is in conflict", [9])]))
+    text = page.inner_text("#unreliable")
+    assert "2 rows are <b>empty</b>." in text
+    assert "None of these is suggested for labelling." in text
+    entries = page.locator("#unreliable button")
+    assert [entries.nth(place).get_attribute("data-row") for place in range(entries.count())] == ["7", "8", "9"]
+    entries.nth(1).click()
+    assert selected(page) == 8
+
+
 def test_the_map_is_drawn_where_the_rows_are(show):
     page = show(synthetic_report())
     picture = pixels(page)

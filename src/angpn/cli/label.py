@@ -172,6 +172,7 @@ def label(
         if estimate is None
         else _estimate_facts(estimate, [str(name) for name in result.model.classes_]),
         "never_predicted": result.never_predicted,
+        "unreliable": {reason: len(rows) for reason, rows in result.unreliable.items()},
         "suspects": len(result.suspects),
         f"{result.unit}s": result.model.n_iter_,
         "seconds": round(result.seconds, 1),
@@ -189,6 +190,8 @@ def _task_summary(about: dict[str, Any]) -> list[str]:
 
 
 def _result_summary(about: dict[str, Any]) -> list[str]:
+    from angpn.labelling.unreliable_rows import describe_unreliable
+
     unit = "epoch" if "epochs" in about else "round"
     trained = f"{about[f'{unit}s']} {unit}{'' if about[f'{unit}s'] == 1 else 's'}"
     lines = [f"{about['predicted']:,} rows labelled from {about['given']:,} labels in {about['seconds']} s, {trained}"]
@@ -217,6 +220,8 @@ def _result_summary(about: dict[str, Any]) -> list[str]:
         lines.append(
             f"warning: never predicted: {', '.join(about['never_predicted'])}; label more rows of these classes"
         )
+    unreliable = list(describe_unreliable(about["unreliable"]).values())
+    lines += [*unreliable, "none of these is suggested for labelling: see the report"] if unreliable else []
     if about["suspects"]:
         lines.append(f"{about['suspects']} of the given labels are probably wrong: see the report")
     lines += [f"skipped {name}: {reason}" for name, reason in about["skipped"].items()]

@@ -141,6 +141,11 @@ class LabellingResult(NamedTuple):
         return [str(name) for name in self.model.classes_.tolist() if name not in predicted]
 
     @property
+    def unreliable(self) -> dict[str, Array]:
+        """The rows whose label means little, by the reason."""
+        return self.model.unreliable_rows_._asdict()
+
+    @property
     def unit(self) -> Unit:
         """What the classifier counts in ``n_iter_``: epochs of a network, or rounds of self-training."""
         return training_unit(self.model)

@@ -62,6 +62,7 @@ class LabelReport(NamedTuple):
         texts: An excerpt of each row, where the rows are texts.
         thumbnails: A ``data:image/...`` URI of each row or None, where the rows are images.
         facts: Names and values for the table about the run.
+        unreliable: What is said of rows whose label means little, and some of these rows.
     """
 
     title: str
@@ -81,6 +82,7 @@ class LabelReport(NamedTuple):
     texts: Sequence[str] | None  # (n,)
     thumbnails: Sequence[str | None] | None  # (n,)
     facts: Sequence[tuple[str, str]]
+    unreliable: Sequence[tuple[str, Sequence[int]]] = ()
 
 
 def write_label_report(report: LabelReport, path: str | os.PathLike[str]) -> Path:
@@ -116,6 +118,7 @@ def _check(report: LabelReport) -> None:
     for name, low, high in (("given", -1, c), ("predicted", 0, c), ("second", -1, c), ("influences", -1, n)):
         _check_range(name, getattr(report, name), low, high)
     _check_range("uncertain", report.uncertain, 0, n)
+    _check_range("unreliable", [row for _, rows in report.unreliable for row in rows], 0, n)
     _check_range("rows of suspects", [suspect.row for suspect in report.suspects], 0, n)
     _check_range("suggestions of suspects", [suspect.suggested for suspect in report.suspects], 0, c)
     for name in ("confidence", "positions", "weights"):
@@ -154,6 +157,7 @@ def _data(report: LabelReport) -> dict[str, Any]:
         "weights": _array(report.weights, "<f4"),
         "uncertain": _array(report.uncertain, "<i4"),
         "suspects": [[int(s.row), int(s.suggested), float(s.share)] for s in report.suspects],
+        "unreliable": [[text, [int(row) for row in rows]] for text, rows in report.unreliable],
         "estimate": None if report.estimate is None else _estimate(report.estimate),
         "curve": None if report.curve is None else _curve(report.curve),
     }

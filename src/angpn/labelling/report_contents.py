@@ -9,8 +9,10 @@ import angpn
 from angpn.labelling.job import N_UNCERTAIN, LabellingResult
 from angpn.labelling.map_layout import map_layout
 from angpn.labelling.report import Curve, LabelReport
+from angpn.labelling.unreliable_rows import describe_unreliable
 
 _EXCERPT_LENGTH = 240  # characters of a text that the report shows
+_MAX_UNRELIABLE = 100  # rows that the report lists for a reason
 _MAX_THUMBNAILS = 8000  # about 1.5 kB each
 
 
@@ -36,7 +38,14 @@ def report_contents(result: LabellingResult) -> LabelReport:
         texts=[text[:_EXCERPT_LENGTH] for text in task.rows.content] if task.rows.kind == "text" else None,
         thumbnails=_report_thumbnails(result),
         facts=_facts(result),
+        unreliable=_unreliable(result),
     )
+
+
+def _unreliable(result: LabellingResult) -> list[tuple[str, list[int]]]:
+    """Return what is said of rows whose label means little, and the first of them."""
+    said = describe_unreliable({reason: len(rows) for reason, rows in result.unreliable.items()})
+    return [(text, result.unreliable[reason][:_MAX_UNRELIABLE].tolist()) for reason, text in said.items()]
 
 
 def _report_thumbnails(result: LabellingResult) -> list[str | None] | None:

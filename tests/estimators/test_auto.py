@@ -82,6 +82,8 @@ def test_what_a_fit_leaves_behind(fitted, blobs):
     assert fitted.best_validation_score_ == np.mean(fitted.validation_transduction_ == truth[mask])
     assert_array_equal(fitted.validation_mask_, mask)
     assert_array_equal(fitted.validation_transduction_, fitted.transduction_[mask])
+    assert_allclose(fitted.validation_distributions_.sum(axis=1), 1, rtol=1e-5)
+    assert_array_equal(fitted.validation_transduction_, fitted.validation_distributions_.argmax(axis=1))
     assert len(fitted.layer_graphs_) == fitted.best_iter_
     assert_allclose(fitted.graph_.sum(axis=1), 1, rtol=1e-5)
     assert fitted.embedding_.shape == fitted.transform(X).shape == (90, 5)
@@ -94,6 +96,18 @@ def test_without_validation_rows_labels_are_held_out_in_turn(blobs):
     model = quick(max_rounds=0).fit(X, y)
     assert_array_equal(model.validation_mask_, y != -1)
     assert 0 < model.best_validation_score_ <= 1
+    assert_array_equal(model.validation_distributions_.argmax(axis=1), model.validation_transduction_)
+
+
+def test_held_out_probabilities_have_not_learnt_the_label(blobs):
+    X, _, truth, _ = blobs
+    y = some_of_each(truth, 8)
+    wrong = np.flatnonzero(y == 0)[0]
+    y[wrong] = 1
+    model = quick(max_rounds=0).fit(X, y)
+    held_out = model.validation_distributions_[np.flatnonzero(model.validation_mask_) == wrong]
+    assert held_out.argmax() == 0
+    assert held_out[0, 1] < model.label_distributions_[wrong, 1]
 
 
 def test_others_held_out_in_turn_do_not_count_as_validation_rows(blobs):

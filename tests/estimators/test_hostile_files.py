@@ -132,7 +132,9 @@ def drop(name):
         ("ensemble", fill("candidates", 0), "a row must not be its own candidate"),
         ("ensemble", fill("distances", -1.0), "'distances' has values from -1"),
         ("ensemble", fill("codes", 3), "'codes' has values from -1 to 3"),
-        ("ensemble", fill("label_distributions", 0.999), "sum to"),
+        ("ensemble", fill("label_distributions", 0.999), "rows of 'label_distributions' sum to"),
+        ("ensemble", fill("validation_distributions", 0.999), "rows of 'validation_distributions' sum to"),
+        ("network", fill("validation_distributions", np.nan), "'validation_distributions' has values from nan"),
         ("ensemble", fill("validation_codes", 3), "'validation_codes' has values from 0 to 3"),
         (
             "ensemble",

@@ -72,6 +72,7 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     assert_array_equal(again.uncertain(5), model.uncertain(5))
     assert again.classes_.dtype == model.classes_.dtype
     assert_array_equal(again.validation_transduction_, model.validation_transduction_)
+    assert_array_equal(again.validation_distributions_, model.validation_distributions_)
     for name in ("n_iter_", "loss_curve_", "validation_scores_", "best_validation_score_", "n_neighbors_"):
         assert getattr(again, name) == getattr(model, name)
     parameters = model.get_params()
@@ -170,6 +171,7 @@ def test_models_of_format_2_are_still_read(kind):
     """Files of the format before this one: make_format_2.py says how they were made."""
     folder = Path(__file__).parent / "saved_by_format_2"
     model = ANGPNClassifier.load(folder / f"{kind}.angpn")
+    assert model.validation_distributions_ is None  # which they do not have
     with np.load(folder / f"{kind}.npz") as expected:
         new = scipy.sparse.csr_array(expected["new"]) if kind == "sparse" else expected["new"]
         assert_allclose(model.predict_proba(new), expected["probabilities"], rtol=1e-3, atol=1e-5)

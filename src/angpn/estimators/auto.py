@@ -87,6 +87,8 @@ class ANGPNClassifier(BaseANGPNClassifier):
         best_iter_: the round, from 1, that was kept.
         validation_mask_: the rows whose labels were held out, in turn: the model is trained on all of them.
         validation_transduction_: what was predicted for these while their labels were held out.
+        validation_distributions_: the probability of each class for these then, or None in a model that an older
+            version saved; ``label_distributions_`` of a labelled row has learnt its label.
         ensemble_: the ensemble.
         neighborhood_: each row's candidates and their distances.
         recall_: the share of the nearest rows that are among these, on a sample; 1 where all were searched for.

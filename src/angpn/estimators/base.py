@@ -163,7 +163,8 @@ class BaseANGPNClassifier(
         self.classes_, self.n_neighbors_, self.neighborhood_ = labels.classes, n_neighbors, fit.fitted.neighborhood
         self.label_distributions_ = fit.distributions
         self.transduction_ = self.classes_[fit.distributions.argmax(axis=1)]
-        self.validation_mask_, self.validation_transduction_ = fit.validation_mask, self.classes_[fit.held_codes]
+        self.validation_mask_, self.validation_distributions_ = fit.validation_mask, fit.held_distributions
+        self.validation_transduction_ = self.classes_[fit.held_distributions.argmax(axis=1)]
         self.loss_curve_, self.validation_scores_, self.n_iter_ = fit.losses, fit.scores, len(fit.losses)
         self.best_iter_, self.best_validation_score_ = fit.best_iter, fit.best_score
         self.recall_, self.neighbor_seconds_ = fit.recall, fit.neighbor_seconds

@@ -86,10 +86,9 @@ def _fit_of(task: Task, X: Any, history: list[Round], search: Search, seed: int,
     """Return what is kept of these rounds."""
     codes, best = task.labels.codes, best_round(history, task.model._config)
     kept = history[best]
-    held = np.full(len(codes), UNLABELLED, dtype=np.int64)
+    validation, held = np.zeros(len(codes), dtype=bool), np.zeros((len(codes), len(task.labels.classes)), dtype=X.dtype)
     for rows, probabilities in kept.held_out:
-        held[rows] = probabilities.argmax(dim=1).numpy()
-    validation = held != UNLABELLED
+        validation[rows], held[rows] = True, probabilities.numpy()
     partition, scaling = kept.neighborhood.partition, kept.ensemble.scaling
     distributions = partition.gather_in_data_order(kept.probabilities).numpy().astype(X.dtype)
     return Fit(
@@ -108,7 +107,7 @@ def _fit_of(task: Task, X: Any, history: list[Round], search: Search, seed: int,
         best_iter=best + 1,
         best_score=kept.accuracy if validation.any() else None,
         validation_mask=validation,
-        held_codes=held[validation],
+        held_distributions=held[validation],
         recall=search.recall,
         neighbor_seconds=search.seconds,
         warm_state=warm,

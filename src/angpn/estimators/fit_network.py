@@ -111,7 +111,7 @@ def fit_network(task: Task) -> Fit:
         best_iter=best[-1].number if best else len(epochs),
         best_score=best[-1].validation_accuracy if best else None,
         validation_mask=mask,
-        held_codes=distributions[mask].argmax(axis=1),
+        held_distributions=distributions[mask],
         recall=found.recall,
         neighbor_seconds=found.seconds,
     )

@@ -97,6 +97,8 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         best_iter_: the epoch, from 1, whose weights were kept.
         validation_mask_: the rows whose labels were held out.
         validation_transduction_: what was predicted for these.
+        validation_distributions_: the probability of each class for these, or None in a model that an older version
+            saved.
         module_: the network.
         neighborhood_: each row's candidates and their distances.
         recall_: the share of the nearest rows that are among these, on a sample; 1 where all were searched for.

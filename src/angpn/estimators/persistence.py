@@ -89,6 +89,8 @@ def save_model(
         "label_distributions": state["label_distributions_"],
         "loss_curve": np.array(state["loss_curve_"]),
     }
+    if state["validation_distributions_"] is not None:
+        arrays["validation_distributions"] = state["validation_distributions_"]
     if state["validation_scores_"] is not None:
         arrays["validation_scores"] = np.array(state["validation_scores_"])
     header: EnsembleHeader | NetworkHeader
@@ -133,6 +135,7 @@ def _restored(header: Any, arrays: dict[str, Array]) -> SavedModel:
         "n_features_in_": header.shape[1],
         "validation_mask_": held,
         "validation_transduction_": classes[own["validation_codes"]],
+        "validation_distributions_": own.get("validation_distributions"),
         "neighborhood_": neighborhood,
         "n_neighbors_": header.n_neighbors,
         "recall_": header.recall,

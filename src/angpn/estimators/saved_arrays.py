@@ -46,6 +46,8 @@ def check_common(header: Header, arrays: Mapping[str, Array], n_classes: int) ->
         "label_distributions": floats(n, n_classes, low=0, high=1 + _SUM_TOLERANCE),
         "loss_curve": floats("e"),
     }
+    if "validation_distributions" in arrays:
+        specs["validation_distributions"] = floats("h", n_classes, low=0, high=1 + _SUM_TOLERANCE)
     if "validation_scores" in arrays:
         specs["validation_scores"] = floats("e", low=0, high=1)
     if FEATURES in arrays:
@@ -57,7 +59,9 @@ def check_common(header: Header, arrays: Mapping[str, Array], n_classes: int) ->
         raise ValueError(f"the best of {lengths['e']} rounds or epochs is number {header.best_iter}")
     if header.feature_names is not None and len(header.feature_names) != d:
         raise ValueError(f"{d} features have {len(header.feature_names)} names")
-    _check_sums(arrays["label_distributions"], "label_distributions")
+    for name in ("label_distributions", "validation_distributions"):
+        if name in arrays:
+            _check_sums(arrays[name], name)
 
 
 def _largest(header: Header) -> float:
@@ -71,7 +75,7 @@ def _largest(header: Header) -> float:
 
 def _check_sums(probabilities: Array, name: str) -> None:
     sums = probabilities.sum(axis=1)
-    if not (np.abs(sums - 1) <= _SUM_TOLERANCE).all():
+    if len(sums) and not (np.abs(sums - 1) <= _SUM_TOLERANCE).all():
         raise ValueError(f"rows of {name!r} sum to {sums.min():g} to {sums.max():g} and not to 1")
 
 

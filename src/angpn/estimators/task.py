@@ -77,7 +77,7 @@ class Fit(NamedTuple):
     best_iter: int  # from 1
     best_score: float | None
     validation_mask: Array  # (n,) bool
-    held_codes: Array  # predicted for these while their labels were held out
+    held_distributions: Array  # (h, c) of these while their labels were held out
     recall: float
     neighbor_seconds: float
     warm_state: Any = None  # what a warm start begins with, beside the fitted model

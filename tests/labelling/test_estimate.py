@@ -10,18 +10,7 @@ from typer.testing import CliRunner
 
 from angpn.cli import app
 from angpn.cli.label import _result_summary
-from angpn.labelling.label_errors import find_suspects
 from label_inputs import write_labels
-
-
-def test_labels_of_a_class_that_is_never_predicted_are_not_suspected():
-    """Rows that influence the labelled rows 0 and 1 say otherwise, and nobody is predicted to be of class 2."""
-    codes, given = np.array([2, 1, 0, 0, 1]), np.array([True, True, False, False, False])
-    probabilities = np.array([[0.9, 0.1, 0], [0.9, 0.1, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0]])
-    influences, weights = np.array([[2, 3]] * 5), np.full((5, 2), 0.5)
-    assert [suspect.row for suspect in find_suspects(probabilities, codes, given, influences, weights)] == [1]
-    codes[4] = 2
-    assert [suspect.row for suspect in find_suspects(probabilities, codes, given, influences, weights)] == [0]
 
 
 def test_an_answer_that_is_always_the_largest_class_is_not_called_accurate():

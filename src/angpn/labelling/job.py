@@ -314,7 +314,15 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
         influences,
         weights,
         estimate,
-        find_suspects(model.label_distributions_, codes, given, influences, weights),
+        find_suspects(
+            model.label_distributions_,
+            codes,
+            given,
+            model.validation_mask_,
+            model.validation_distributions_,
+            influences,
+            weights,
+        ),
         skipped,
         time.perf_counter() - start,
     )

@@ -164,8 +164,10 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
             return search(find_shard, rows, metric)
         return in_local_order(find(rows, metric)) if many else find(rows, metric)
 
+    scalings = _scalings(task)
+    by_direction = scalings == [("unit", scalings[0][1])]  # the user says that columns are none of their own kind
     return EnsembleOptions(
-        scalings=_scalings(task),
+        scalings=scalings,
         alpha=None if model.alpha == "auto" else float(model.alpha),
         graph=GraphOptions(
             task.n_neighbors, *(plain(getattr(model, name)) for name in ("beta", "gamma", "rule", "direction"))
@@ -177,7 +179,7 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
         progress_bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and task.is_main_process),
         seed=seed,
         config=config,
-        of_table=task.distances is None and is_table(task.X, config),
+        of_table=task.distances is None and not by_direction and is_table(task.X, config),
         parallel_map=distributed_map if shared else partial(map_threads, n_threads),
     )
 

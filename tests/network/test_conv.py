@@ -1,4 +1,5 @@
 import pytest
+import scipy.sparse
 import torch
 from torch.testing import assert_close
 
@@ -175,3 +176,30 @@ def test_the_graph_as_a_matrix_is_the_graph_on_the_lists(options):
         matrix = conv.graph_matrix(features, neighborhood)
         assert (matrix.data > 0).all()
         torch.testing.assert_close(torch.from_numpy(matrix.toarray()), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.4])
+@pytest.mark.parametrize("direction", ["directed", "symmetric", "normalized"])
+@pytest.mark.parametrize("kind", ["kernel", "torch", "dense", "sparse"])
+def test_the_propagation_of_some_features_is_linear_in_others(kind, direction, beta):
+    rows = awkward_features(torch.float64)
+    lists = nearest_candidates(rows, 12)
+    backend = "auto" if kind == "sparse" else kind
+    layer = ANGPNConv(13, 4, n_neighbors=5, beta=beta, direction=direction, backend=backend).double()
+    form = scipy.sparse.csr_array if kind == "sparse" else torch.as_tensor
+    propagation = layer.propagation(form(rows.numpy()), lists)
+
+    def propagated(features):
+        found = propagation(form(features.numpy()))
+        return found if kind != "sparse" else torch.from_numpy(found.multiplied().toarray())
+
+    whole = layer.propagate(form(rows.numpy()), lists)
+    assert_close(propagated(rows), whole if kind != "sparse" else torch.from_numpy(whole.multiplied().toarray()))
+    other = rows.flip(0)
+    assert_close(propagated(rows + 2 * other), propagated(rows) + 2 * propagated(other))
+    if kind == "sparse":  # and its product with weights
+        weight = layer.weight.detach().clone().requires_grad_()
+        product = propagation(form(other.numpy())) @ weight
+        assert_close(product, propagated(other) @ weight)
+        product.sum().backward()
+        assert_close(weight.grad, propagated(other).sum(dim=0)[:, None].expand_as(weight))

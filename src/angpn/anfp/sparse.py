@@ -1,5 +1,6 @@
 """The first layer on sparse rows: Algorithm 1 without making them dense, and (P X) W as P (X W)."""
 
+import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,13 @@ class PropagatedSparse:
     def __init__(self, propagation_matrix: scipy.sparse.csr_array, features: scipy.sparse.csr_array) -> None:
         self._propagation_matrix, self._features = propagation_matrix, features  # P (r, n), X (n, d)
         self._factors = _csr(propagation_matrix), _csr(features), _csr(features.T), _csr(propagation_matrix.T)
+
+    def with_features(self, features: scipy.sparse.csr_array) -> "PropagatedSparse":  # (n, d)
+        """Return P times other features."""
+        other = copy.copy(self)
+        other._features = features
+        other._factors = self._factors[0], _csr(features), _csr(features.T), self._factors[3]
+        return other
 
     def __matmul__(self, weight: Tensor) -> Tensor:
         return _Product.apply(self._factors, weight)

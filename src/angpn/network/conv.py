@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import scipy.sparse
 import torch
@@ -12,7 +12,7 @@ from angpn.anfp.algorithm import Options, algorithm1
 from angpn.anfp.fused import algorithm1_fused, graph_fused
 from angpn.anfp.graph_backends import can_compile
 from angpn.anfp.neighbor_graph import Gamma, Rule, check_candidates, check_graph_options
-from angpn.anfp.propagation import Direction
+from angpn.anfp.propagation import Direction, aggregate
 from angpn.anfp.sparse import PropagatedSparse, graph_sparse, propagate_sparse
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.network.linear_map import linear_map
@@ -115,6 +115,27 @@ class ANGPNConv(nn.Module):
             return algorithm1_fused(neighborhood, features, self._options, rows)
         propagated = algorithm1(neighborhood, features, self._options)[0]
         return propagated if rows is None else propagated[rows]
+
+    def propagation(
+        self,
+        features: Tensor | scipy.sparse.csr_array,
+        distances: Tensor | Neighborhood | DenseNeighborhood,
+    ) -> Callable[[Any], Tensor | PropagatedSparse]:
+        """Return the propagation of other features (n, in_channels) on the S that Algorithm 1 ends with for these.
+
+        Both are dense or both are sparse. For ``features`` themselves it is :meth:`propagate`.
+        """
+        sparse = as_sparse_rows(features, self.weight.dtype)
+        if sparse is not None:
+            return propagate_sparse(self._checked_lists(sparse, distances), sparse, self._options).with_features
+        features, neighborhood, _ = self._checked(features, distances)
+        graph = algorithm1(neighborhood, features, self._options)[1]
+
+        def step(other: Tensor) -> Tensor:
+            received = aggregate(neighborhood, graph, other, self.direction)
+            return self.alpha * received + (1 - self.alpha) * other
+
+        return step
 
     def after_steps(
         self,

@@ -11,24 +11,25 @@ from angpn.utils.labels import UNLABELLED
 from saved_files import mutations, read_saved, write_saved
 
 
-def start(dropout=0.4):
+def start(dropout=0.4, **options):
     """The same call, whenever it is made."""
     generator = torch.Generator().manual_seed(0)
     features = torch.randn(40, 4, generator=generator)
     labels = torch.where(torch.arange(40) < 12, torch.arange(40) % 3, UNLABELLED)
     network = ANGPN(4, 6, 3, n_neighbors=4, dropout=dropout)
-    return network, train(network, features, nearest_candidates(features, 10), labels, validation_fraction=0.3)
+    lists = nearest_candidates(features, 10)
+    return network, train(network, features, lists, labels, validation_fraction=0.3, **options)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.4])
-def test_a_training_taken_up_goes_on_to_the_last_bit(dropout):
-    network, whole = start(dropout)
+@pytest.mark.parametrize(("dropout", "self_supervised"), [(0.0, 0.0), (0.4, 0.0), (0.4, 1.0)])
+def test_a_training_taken_up_goes_on_to_the_last_bit(dropout, self_supervised):
+    network, whole = start(dropout, self_supervised=self_supervised)
     expected = list(itertools.islice(whole, 30))
-    _, first = start(dropout)
+    _, first = start(dropout, self_supervised=self_supervised)
     begun = list(itertools.islice(first, 13))
     state = first.state_dict()
     next(first)  # what happens later does not change a state that was taken
-    resumed_network, second = start(dropout)
+    resumed_network, second = start(dropout, self_supervised=self_supervised)
     second.load_state_dict(state)
     assert begun + list(itertools.islice(second, 17)) == expected
     for weight, again in zip(network.parameters(), resumed_network.parameters(), strict=True):
@@ -47,6 +48,16 @@ def test_the_file_brings_back_state_seed_and_epochs(tmp_path):
     assert next(again) == next(training)
     with pytest.raises(ValueError, match="must be of a fit with the same data"):
         Checkpoint(path, resume=True, problem={**problem, "X": np.ones(4)})
+
+
+def test_the_file_brings_back_a_decoder_too(tmp_path):
+    path = tmp_path / "state"
+    _, training = start(self_supervised=1.0)
+    epochs = list(itertools.islice(training, 5))
+    Checkpoint(path, resume=False, problem={}).save(training, epochs, seed=9)
+    _, again = start(self_supervised=1.0)
+    assert Checkpoint(path, resume=True, problem={}).restore(again) == epochs
+    assert next(again) == next(training)
 
 
 def test_without_a_path_nothing_is_written(tmp_path, monkeypatch):

@@ -185,6 +185,15 @@ class ANGPN(nn.Module):
         neighborhood = as_neighborhood(distances)
         return self._hidden(self.propagate_input(features, neighborhood), neighborhood)[-1]
 
+    def embed_propagated(
+        self,
+        propagated: Tensor | PropagatedSparse,
+        distances: Tensor | Neighborhood | DenseNeighborhood,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Return the same from the propagated input of the first layer; with dropout in training mode."""
+        return self._hidden(propagated, as_neighborhood(distances), None, generator)[-1]
+
     def probabilities(self, features: Tensor, distances: Tensor | Neighborhood | DenseNeighborhood) -> Tensor:
         """Return Z of Eq. (14), (n, out_channels), from the arguments of :meth:`forward`."""
         return self(features, distances).softmax(dim=1)

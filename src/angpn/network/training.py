@@ -9,9 +9,18 @@ from torch import Tensor
 from angpn.neighbors.locality import in_local_order
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood, as_neighborhood
 from angpn.neighbors.partition import ALL_ROWS
+from angpn.network.denoising import Denoising
 from angpn.network.model import ANGPN
 from angpn.network.training_loop import Training, TrainingTask
-from angpn.utils.checks import as_float_tensor, as_sparse_rows, as_tensor, check_finite, check_same_rows, warn
+from angpn.utils.checks import (
+    as_float_tensor,
+    as_sparse_rows,
+    as_tensor,
+    check_finite,
+    check_number,
+    check_same_rows,
+    warn,
+)
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.validation import check_task, checked_mask, checked_weights, hold_out
 
@@ -29,6 +38,7 @@ def train(
     sample_weight: Any = None,  # (n,) how much each labelled row counts in the losses
     learning_rate: float = 0.005,
     weight_decay: float = 0.0,
+    self_supervised: float = 0.0,
     max_epochs: int = 10_000,
     patience: int = 100,
     tol: float = 1e-4,
@@ -60,12 +70,17 @@ def train(
         sample_weight: weight of each labelled row in the losses.
         learning_rate: of Adam.
         weight_decay: of Adam.
+        self_supervised: weight of the denoising loss beside that of the labels. In each epoch a fifth of the entries of
+            X is masked, and a linear decoder restores them from the last hidden layer of the masked rows: for a dense X
+            their values (squared loss in standard deviations of the columns), for a sparse one whether they are 0
+            (logistic loss). So every row trains the layers and their graphs. The decoder is dropped after training.
+            0 trains on labels alone.
         max_epochs: epochs at most.
         patience: epochs without improvement after which training ends.
         tol: by how much the validation loss must decrease to count as improved.
         warm_start: keep the weights of the network to start from.
         class_names: names of the classes for messages.
-        random_state: seed of the initial weights, the held-out rows and dropout; the same seed gives the same result.
+        random_state: seed of the initial weights, the held-out rows, dropout and masks; one seed gives one result.
 
     Returns:
         An iterator over the epochs, which can also be saved and resumed.
@@ -75,6 +90,7 @@ def train(
     """
     features, neighborhood, labels, weights = _checked_rows(network, features, distances, labels, sample_weight)
     _check_numbers(learning_rate, weight_decay, max_epochs, patience, validation_fraction)
+    check_self_supervised(self_supervised, neighborhood.partition.n_processes)
     generator = torch.Generator().manual_seed(int(random_state))
     if validation_mask is None:
         validation = hold_out(labels, validation_fraction, generator)
@@ -92,7 +108,14 @@ def train(
     if not warm_start:
         network.reset_parameters(generator)
     optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate, weight_decay=weight_decay, fused=True)
-    return Training(network, optimizer, task, generator, max_epochs=max_epochs, patience=patience, tol=tol)
+    denoising = None
+    if self_supervised > 0:
+        rows = task.neighborhood.partition.local_rows(features)
+        denoising = Denoising(network, rows, task.neighborhood, generator, weight=self_supervised)
+        # Without decay: the loss is a mean over all masked entries, so the gradient of a weight of the decoder, which
+        # sees those of one column, would be small beside it.
+        optimizer.add_param_group({"params": list(denoising.parameters()), "weight_decay": 0.0})
+    return Training(network, optimizer, task, generator, denoising, max_epochs=max_epochs, patience=patience, tol=tol)
 
 
 def _task(
@@ -160,6 +183,18 @@ def _checked_labels(labels: Any, n_rows: int, n_classes: int) -> Tensor:
             f"{int(labels.min())} to {int(labels.max())}; number the classes from 0 or raise out_channels"
         )
     return labels
+
+
+def check_self_supervised(weight: Any, n_processes: int) -> None:
+    """A weight of the denoising loss, in one process."""
+    check_number(weight, "self_supervised")
+    if not 0 <= weight < float("inf"):
+        raise ValueError(f"self_supervised must be finite and >= 0, got {weight}; 0 trains on labels alone")
+    if weight > 0 and n_processes > 1:
+        raise ValueError(
+            f"self_supervised must be 0 where several processes share the rows, got {weight} with {n_processes} "
+            "processes; fit in one process, or set self_supervised=0"
+        )
 
 
 def _check_numbers(

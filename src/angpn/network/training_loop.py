@@ -10,6 +10,7 @@ from torch import Tensor
 from angpn.anfp.sparse import PropagatedSparse
 from angpn.kernels.threads import fair_threads_for, threads_for
 from angpn.neighbors.neighborhood import DenseNeighborhood, Neighborhood
+from angpn.network.denoising import Denoising
 from angpn.network.loss import semi_supervised_loss
 from angpn.network.model import ANGPN
 
@@ -19,7 +20,7 @@ class Epoch(NamedTuple):
 
     Attributes:
         number: of the epoch, from 1.
-        loss: Eq. (15) on the training labels.
+        loss: Eq. (15) on the training labels, plus the weighted denoising loss where training is self-supervised.
         validation_loss: the same on the held-out labels, None where there are none.
         validation_accuracy: on the held-out labels, None where there are none.
         is_best: whether the validation loss is the lowest so far, so that these weights are kept.
@@ -62,16 +63,18 @@ class Training(Iterator[Epoch]):
         optimizer: torch.optim.Adam,
         task: TrainingTask,
         generator: torch.Generator,
+        denoising: Denoising | None = None,
         *,
         max_epochs: int,
         patience: int,
         tol: float,
     ) -> None:
         self._network, self._optimizer, self._task, self._generator = network, optimizer, task, generator
+        self._denoising = denoising
         self._max_epochs, self._patience, self._tol = max_epochs, patience, tol
         # n x n matrices are left to torch, whose results depend on the number of threads.
         self._threads = fair_threads_for if isinstance(task.neighborhood, Neighborhood) else threads_for
-        self._weights = list(network.parameters())
+        self._weights = [*network.parameters(), *([] if denoising is None else denoising.parameters())]
         self._live = [weight.data for weight in self._weights]
         self._best = self._live  # the weights of the network between epochs
         self._number = 0
@@ -113,6 +116,8 @@ class Training(Iterator[Epoch]):
             self._generator.manual_seed(hash((self._seed, number, int(partition.global_ids(torch.tensor(0))))))
         logits = network.classify(task.propagated, task.neighborhood, task.rows, self._generator)
         part = self._part(logits, "training")
+        if self._denoising is not None:
+            part = part + self._denoising(self._generator)
         loss, validation_loss, validation_accuracy = self._figures(part.detach(), logits.detach())
         if not math.isfinite(loss):
             raise ValueError(

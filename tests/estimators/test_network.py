@@ -192,6 +192,55 @@ def test_sparse_rows_give_what_dense_ones_give_and_stay_sparse(blobs, monkeypatc
     assert_allclose(model.predict_proba(new), expected.predict_proba(new.tocoo().toarray()), rtol=1e-5)
 
 
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_self_supervision_changes_the_fit_and_is_saved(blobs, tmp_path, form):
+    X, y, truth = blobs
+    X = form(np.where(np.abs(X) < 6, 0, X))
+    plain, off, on = (quick(**options).fit(X, y) for options in ({}, {"self_supervised": 0.0}, {"self_supervised": 1}))
+    assert_array_equal(off.label_distributions_, plain.label_distributions_)
+    assert np.abs(on.label_distributions_ - plain.label_distributions_).max() > 1e-3
+    assert (on.transduction_ == truth).mean() > 0.8
+    assert on.loss_curve_[-1] < on.loss_curve_[0]
+    on.save(tmp_path / "model")
+    loaded = ANGPNNetworkClassifier.load(tmp_path / "model")
+    assert loaded.self_supervised == 1
+    assert_array_equal(loaded.predict_proba(X), on.predict_proba(X))
+    again = quick(self_supervised=1).fit(X, y)
+    assert_array_equal(again.label_distributions_, on.label_distributions_)
+
+
+def test_self_supervision_fits_again_from_the_last_weights(blobs):
+    X, y, _ = blobs
+    model = quick(self_supervised=1, warm_start=True).fit(X, y)
+    first = model.loss_curve_[0]
+    assert model.fit(X, y).loss_curve_[0] < first
+
+
+def test_self_supervision_with_a_matrix_of_distances(blobs):
+    X, y, truth = blobs
+    model = quick(self_supervised=1).fit(X, y, distances=np.linalg.norm(X[:, None] - X, axis=2))
+    assert (model.transduction_ == truth).mean() > 0.8
+
+
+def test_self_supervision_is_refused_where_processes_share_the_rows(blobs, monkeypatch):
+    X, y, _ = blobs
+    monkeypatch.setattr("angpn.estimators.base.join_process_group", lambda distributed: True)
+    monkeypatch.setattr("angpn.estimators.task.n_processes", lambda: 2)
+    with pytest.raises(ValueError, match="self_supervised must be 0 where several processes .* got 1 with 2 processes"):
+        quick(self_supervised=1, distributed=True).fit(X, y)
+
+
+def test_a_fit_with_self_supervision_needs_more_memory(blobs, monkeypatch):
+    X, y, _ = blobs
+    needed = []
+    monkeypatch.setattr("angpn.estimators.base.check_memory", lambda task, n_bytes: needed.append(n_bytes))
+    for form in (np.asarray, scipy.sparse.csr_array):
+        for weight in (0.0, 1.0):
+            quick(self_supervised=weight, max_iter=1).fit(form(np.where(np.abs(X) < 6, 0, X)), y)
+    assert needed[0] < needed[1]
+    assert needed[2] < needed[3]
+
+
 def test_a_fitted_model_does_not_follow_its_parameters(blobs):
     X, y, _ = blobs
     model = quick(metric="euclidean").fit(X, y)
@@ -533,6 +582,13 @@ def test_callbacks_of_scikit_learn_see_every_epoch_and_may_stop_it(blobs):
         ({"gamma": 1e-40}, {}, r"gamma must lie between 1e-30 and 1e\+30, got 1e-40; gamma='auto' derives one"),
         ({"learning_rate": "x"}, {}, "learning_rate must be a number, got 'x'; the default is in the documentation"),
         ({"weight_decay": -1}, {}, "weight_decay must be >= 0, got -1; 0 is none"),
+        ({"self_supervised": -1}, {}, "self_supervised must be finite and >= 0, got -1; 0 trains on labels alone"),
+        ({"self_supervised": "x"}, {}, "self_supervised must be a number, got 'x'"),
+        (
+            {"self_supervised": 1},
+            {"X": scipy.sparse.csr_array(np.ones((90, 5)))},
+            "which entries are not 0, so some must be, and at most half of them, got 450 of 450; pass X as a dense",
+        ),
         ({"tol": np.nan}, {}, "tol must be a number, got nan"),
         ({"num_steps": "x"}, {}, "num_steps must be a number, got 'x'"),
         ({"recall": "x"}, {}, "recall must be a number, got 'x'"),
@@ -740,6 +796,8 @@ def test_a_checkpoint_of_another_fit_is_refused(blobs, tmp_path, monkeypatch):
         quick(checkpoint=tmp_path / "state", resume=True).fit(X, np.where(y == 2, 1, y))
     with pytest.raises(ValueError, match="must be of a fit with the same data"):
         quick(checkpoint=tmp_path / "state", resume=True, alpha=0.1).fit(X, y)
+    with pytest.raises(ValueError, match="must be of a fit with the same data"):
+        quick(checkpoint=tmp_path / "state", resume=True, self_supervised=0.5).fit(X, y)
     quick(checkpoint=tmp_path / "state", alpha=0.1).fit(X, y)  # without resume it begins anew
     assert os.listdir(tmp_path) == ["state"]
 

@@ -18,7 +18,7 @@ from angpn.network.checkpoint import Checkpoint
 from angpn.network.coverage import Coverage, candidate_coverage
 from angpn.network.epoch_bar import EpochBar
 from angpn.network.model import ANGPN
-from angpn.network.training import train
+from angpn.network.training import check_self_supervised, train
 from angpn.network.training_loop import Epoch, Training
 from angpn.utils.array_checks import MAX_WEIGHT
 from angpn.utils.callbacks import EpochCallbacks
@@ -68,6 +68,7 @@ def fit_network(task: Task) -> Fit:
     """Train, from the weights of the last fit where that is asked for, or from a checkpoint."""
     model, labels, mask, previous = task.model, task.labels, task.mask, task.previous
     check_scales(task.X)
+    check_self_supervised(model.self_supervised, task.n_processes)
     features = prepared_rows(task.X, model.normalize)
     device = find_device(model.device, scipy.sparse.issparse(features))
     checkpoint = Checkpoint(model.checkpoint, resume=model.resume, problem=_problem(task, features, previous))
@@ -90,6 +91,7 @@ def fit_network(task: Task) -> Fit:
         sample_weight=task.row_weights(mask),
         learning_rate=model.learning_rate,
         weight_decay=model.weight_decay,
+        self_supervised=plain(model.self_supervised),
         max_epochs=model.max_iter,
         patience=model.n_iter_no_change,
         tol=model.tol,
@@ -155,6 +157,8 @@ def _problem(task: Task, features: Any, previous: Mapping[str, Any] | None) -> d
         "weights": task.weights,
         "distances": task.distances,
     }
+    if model.self_supervised > 0:  # absent otherwise, so that checkpoints from before there was this option are resumed
+        problem["self_supervised"] = model.self_supervised
     if previous is not None:  # a warm start begins, and holds out, as the fit before it left things
         problem |= {"known": previous["_codes"], "held": previous["validation_mask_"]}
     return problem

@@ -14,6 +14,7 @@ from angpn.estimators.new_rows import batch_rows
 from angpn.estimators.task import Task
 from angpn.neighbors.approximate import EXACT_PAIRS, EXACT_ROWS
 from angpn.neighbors.exact import BLOCK_BYTES
+from angpn.network.masking import MASKED_SHARE, ZEROS_PER_MASKED
 from angpn.utils.inputs import as_widths
 from angpn.utils.memory import available_bytes, resident_bytes
 
@@ -58,8 +59,18 @@ def network_bytes(task: Task) -> int:
     widths = as_widths(task.model.hidden_layer_sizes)
     graphs = (len(widths) - 1) * (task.model.num_steps or 10) * (lists + both_ways) + lists
     training = lists + graphs + 6 * task.X.shape[0] * task.X.dtype.itemsize * int(np.sum(widths))
+    if task.model.self_supervised > 0:
+        training += _denoising_bytes(task.X, rows, widths[-1])
     processes = task.n_processes
     return int(_LIBRARIES + 3 * rows + max((index + lists) / processes + blocks, training / processes))
+
+
+def _denoising_bytes(X: Any, rows: float, width: int) -> float:
+    """Return the bytes of masked rows and of what restores them: a decoder with its moments, and sorted entries."""
+    sparse = scipy.sparse.issparse(X)
+    entries = MASKED_SHARE * (X.nnz * (1 + ZEROS_PER_MASKED) if sparse else X.size)
+    places = 24 * X.nnz if sparse else 5 * X.size
+    return 4 * rows + places + 64 * entries + 6 * X.shape[1] * (width + 1) * X.dtype.itemsize
 
 
 def _shared_parts(task: Task) -> tuple[float, ...]:

@@ -16,6 +16,7 @@ from angpn.estimators.fitted_models import FittedNetwork
 from angpn.estimators.memory_estimate import network_bytes
 from angpn.estimators.task import Fit, Task
 from angpn.neighbors.exact import Metric
+from angpn.network.training import check_self_supervised
 from angpn.utils.checks import check_alpha, check_choice, check_number
 from angpn.utils.inputs import find_device
 
@@ -38,6 +39,7 @@ _PAPER: Mapping[str, Any] = {
     "dropout": 0.0,
     "learning_rate": 0.005,
     "weight_decay": 0.0,
+    "self_supervised": 0.0,
     "max_iter": 10_000,
     "n_iter_no_change": 100,
     "tol": 1e-4,
@@ -70,6 +72,10 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         dropout: share of a hidden layer's numbers that an epoch leaves out.
         learning_rate: of Adam.
         weight_decay: of Adam.
+        self_supervised: weight of a denoising loss beside that of the labels: in each epoch a fifth of the entries of X
+            is masked, and restored from the last hidden layer, so that every row trains the layers and their graphs.
+            For a dense X the values are restored, for a sparse one which entries are not 0. 0 trains on labels alone.
+            See docs/accuracy.md for where it pays. Not available with ``distributed``.
         max_iter: epochs at most.
         n_iter_no_change: stop after so many epochs in which the validation loss did not improve.
         tol: what counts as an improvement.
@@ -137,6 +143,7 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         dropout: float = 0.5,
         learning_rate: float = 0.005,
         weight_decay: float = 5e-4,
+        self_supervised: float = 0.0,
         max_iter: int = 10_000,
         n_iter_no_change: int = 100,
         tol: float = 1e-4,
@@ -167,6 +174,7 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         self.dropout = dropout
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
+        self.self_supervised = self_supervised
         self.max_iter = max_iter
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
@@ -203,6 +211,7 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         for name in ("dropout", "learning_rate", "weight_decay", "max_iter", "n_iter_no_change", "tol"):
             check_number(getattr(self, name), name)
         check_number(self.validation_fraction, "validation_fraction")
+        check_self_supervised(self.self_supervised, 1)
         if self.num_steps is not None:
             check_number(self.num_steps, "num_steps")
         if self.max_iter < 1 or self.n_iter_no_change < 1:

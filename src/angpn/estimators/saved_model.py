@@ -97,6 +97,7 @@ NetworkParameters = _optional(
         "dropout": Number,
         "learning_rate": Number,
         "weight_decay": Number,
+        "self_supervised": Number,
         "max_iter": Number,
         "n_iter_no_change": Number,
         "tol": Number,

@@ -31,6 +31,7 @@ OF_NETWORK = {
     "dropout": ([0.0, 0.5, 0.99], [1.0, -1, np.nan]),
     "learning_rate": ([1e-9, 0.01, 1.0, 1e30], [0, -1, np.nan, "x"]),
     "weight_decay": ([0.0, 1.0, 1e30], [-1, np.nan]),
+    "self_supervised": ([0.0, 0.5, 10.0], [-1, np.inf, np.nan, "x"]),
     "validation_fraction": ([0.0, 0.1, 0.9], [1.0, -1, 2, np.nan]),
     "tol": ([0.0, 1e-4, -np.inf], [np.nan, "x"]),
     "normalize": ([True, False], ["x"]),

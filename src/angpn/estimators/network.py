@@ -75,7 +75,7 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         self_supervised: weight of a denoising loss beside that of the labels: in each epoch a fifth of the entries of X
             is masked, and restored from the last hidden layer, so that every row trains the layers and their graphs.
             For a dense X the values are restored, for a sparse one which entries are not 0. 0 trains on labels alone.
-            See docs/accuracy.md for where it pays. Not available with ``distributed``.
+            For study: it did not raise accuracy, see docs/accuracy.md. Must be 0 with ``distributed``.
         max_iter: epochs at most.
         n_iter_no_change: stop after so many epochs in which the validation loss did not improve.
         tol: what counts as an improvement.

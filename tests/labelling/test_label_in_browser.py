@@ -33,6 +33,7 @@ def test_the_report_of_a_real_run_is_drawn_and_reacts_to_a_click(tickets, tmp_pa
     assert drawn > 20  # colours
     lines = read_predictions(tmp_path / "out" / "predictions.csv")
     own = [row for row, line in enumerate(lines) if line["label"] == HOSTILE]
+    page.evaluate("document.getElementById('map').scrollIntoView()")  # all of it, or a click may be below the window
     positions = page.evaluate("(n) => [...Array(n).keys()].map((row) => angpnReport.screenPosition(row))", len(lines))
     points = np.array([[position["x"], position["y"]] for position in positions])
     apart = np.linalg.norm(points[own, None] - points[None], axis=-1)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from angpn import kernels
-from angpn.ensemble.config import EnsembleConfig, Family, HopCount, Hops
+from angpn.ensemble.config import EnsembleConfig, Family, HopCount
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
-from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
+from angpn.ensemble.propagated_features import Problem, PropagatedFeatures, PropagationParameters
 from angpn.kernels.threads import over_rows
 from angpn.neighbors.distributed import ParallelMap
 from angpn.neighbors.partition import Partition
@@ -25,22 +25,10 @@ _BETWEEN_SEEDS = 2**32  # far more than a tree draws numbers
 
 
 @dataclass(frozen=True)
-class TreesParameters:
+class TreesParameters(PropagationParameters):
     """The hyper-parameters of :class:`ExtraTrees`."""
 
-    alpha: float  # of Eq. (13); 0 leaves the features as they are
-    n_hops: int  # how often it is applied
     min_leaf: int  # rows in a leaf at least: one finds the exceptions, more smooth the noise
-
-    @property
-    def hops(self) -> Hops:
-        """The part that decides the features."""
-        return self.alpha, self.n_hops
-
-    @property
-    def influence_hops(self) -> Hops:
-        """The hops over which other rows influence a prediction."""
-        return self.hops
 
     @property
     def learner(self) -> "type[ExtraTrees]":

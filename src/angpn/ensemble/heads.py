@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.config import EnsembleConfig, Family, HopCount, Hops
+from angpn.ensemble.config import EnsembleConfig, Family, HopCount
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import fit_logistic
 from angpn.ensemble.nystroem import GaussianKernel
-from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
+from angpn.ensemble.propagated_features import Problem, PropagatedFeatures, PropagationParameters
 from angpn.neighbors.distributed import ParallelMap
 from angpn.neighbors.partition import Partition
 from angpn.utils.array_checks import check_arrays, singles
@@ -26,23 +26,11 @@ _ROWS_AT_ONCE = 2**12  # so that the kernel of rows and centres stays in the cac
 
 
 @dataclass(frozen=True)
-class HeadParameters:
+class HeadParameters(PropagationParameters):
     """The hyper-parameters of a :class:`PropagatedHead`."""
 
-    alpha: float  # of Eq. (13); 0 leaves the features as they are
-    n_hops: int  # how often it is applied
     width: float | None  # of the Gaussian kernel, see Nystroem.fit; None is a linear head
     C: float  # inverse of the penalty
-
-    @property
-    def hops(self) -> Hops:
-        """The part that decides the features."""
-        return self.alpha, self.n_hops
-
-    @property
-    def influence_hops(self) -> Hops:
-        """The hops over which other rows influence a prediction."""
-        return self.hops
 
     @property
     def learner(self) -> "type[PropagatedHead]":

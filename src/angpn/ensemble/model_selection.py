@@ -218,7 +218,7 @@ def is_far_behind(likelihoods: Array, best: Array, config: EnsembleConfig) -> bo
 def first_candidates(
     hops: Collection[Hops], spreading_alphas: Collection[float], config: EnsembleConfig
 ) -> list[HyperParameters]:
-    """Return every hops with a linear and a kernel head, and label spreading."""
+    """Return every hops with a linear and a kernel head, label spreading, and trees."""
     heads = [HeadParameters(*each, *head) for each in hops for head in config.first_heads]
     return [*heads, *map(SpreadingParameters, spreading_alphas), *(TreesParameters(*each) for each in config.trees)]
 

@@ -1,6 +1,7 @@
 """Features propagated by Eq. (13) over the learnt graph, hop after hop."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -135,6 +136,24 @@ class PropagatedFeatures:
         if kernel not in self.kernel_features:
             self.kernel_features[kernel] = kernel.features(self.scales[hops] * self.by_hops[hops])
         return self.partition.gather_rows(self.kernel_features[kernel], rows)
+
+
+@dataclass(frozen=True)
+class PropagationParameters:
+    """The hyper-parameters that decide which features a base learner is trained on."""
+
+    alpha: float  # of Eq. (13); 0 leaves the features as they are
+    n_hops: int  # how often it is applied
+
+    @property
+    def hops(self) -> Hops:
+        """The part that decides the features."""
+        return self.alpha, self.n_hops
+
+    @property
+    def influence_hops(self) -> Hops:
+        """The hops over which other rows influence a prediction."""
+        return self.hops
 
 
 class Problem(NamedTuple):

@@ -165,7 +165,7 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
         return in_local_order(find(rows, metric)) if many else find(rows, metric)
 
     scalings = _scalings(task)
-    by_direction = scalings == [("unit", scalings[0][1])]  # the user says that columns are none of their own kind
+    by_direction = scalings == [("unit", scalings[0][1])]  # the user fixed that no column has a scale of its own
     return EnsembleOptions(
         scalings=scalings,
         alpha=None if model.alpha == "auto" else float(model.alpha),

@@ -72,26 +72,37 @@ def test_half_as_many_work_beside_a_busy_process(preempted):
     assert torch.get_num_threads() == 4  # as the user had it
 
 
-def test_all_threads_are_tried_again_after_longer_and_longer_pauses(preempted):
-    pauses = []
-    for _ in range(8):
-        assert epoch(preempted, 100, seconds=0.12) == 4
-        start = preempted["now"]
-        while epoch(preempted, 0, seconds=0.001) < 4:
-            pass
-        pauses.append(preempted["now"] - start)
-        epoch(preempted, 0, seconds=0.12)  # a trial, and a success
-    assert max(pauses) < 0.3
-    pauses = []
-    for _ in range(8):
-        start = preempted["now"]
-        epoch(preempted, 100, seconds=0.12)
-        start = preempted["now"]
-        while threads._contention.allowed(4) < 4:
-            preempted["now"] += 0.001
-        pauses.append(preempted["now"] - start)
+def pause(state, seconds):
+    """Let epochs of all threads be preempted; return how long it is until all are used again."""
+    assert epoch(state, 100, seconds=0.12) == 4
+    start = state["now"]
+    while threads._contention.allowed(4) < 4:
+        epoch(state, 0, seconds)
+    return state["now"] - start
+
+
+def test_all_threads_are_tried_again_after_longer_and_longer_pauses_while_fewer_are_faster(preempted):
+    pauses = [pause(preempted, seconds=0.01) for _ in range(8)]
     assert pauses == sorted(pauses)
-    assert 7.9 < pauses[-1] < 8.1
+    assert 0.25 < pauses[0] < 0.27
+    assert 8.0 < pauses[-1] < 8.1
+    epoch(preempted, 0, seconds=0.12)  # the other process has ended
+    assert pause(preempted, seconds=0.01) < 0.27
+
+
+def test_where_fewer_threads_are_slower_preemptions_are_not_believed_for_longer_and_longer(preempted):
+    """A quiet machine may preempt threads often, too."""
+    trusts = []
+    for _ in range(6):
+        assert pause(preempted, seconds=0.2) < 0.5
+        start = preempted["now"]
+        while epoch(preempted, 100, seconds=0.12) == 4 and threads._contention.allowed(4) == 4:
+            pass
+        trusts.append(preempted["now"] - start)
+        while threads._contention.allowed(4) < 4:
+            epoch(preempted, 0, seconds=0.2)
+    assert trusts == sorted(trusts)
+    assert 59 < trusts[-1] < 61
 
 
 def test_few_rows_have_one_thread():

@@ -102,40 +102,62 @@ def fair_threads_for(n_rows: int) -> Iterator[None]:
 
     For work whose result does not depend on the number of threads, and that is done again and again.
     """
-    threads = 1 if n_rows < _SMALL else _contention.allowed(torch.get_num_threads())
+    most = torch.get_num_threads()
+    threads = 1 if n_rows < _SMALL else _contention.allowed(most)
     with _threads(threads):
         preempted, start = _preemptions(), time.perf_counter()
         yield
-        if threads > 1:
-            _contention.observe(threads, _preemptions() - preempted, time.perf_counter() - start)
+        if n_rows >= _SMALL and most > 1:
+            _contention.observe(threads < most, threads, _preemptions() - preempted, time.perf_counter() - start)
 
 
 class _Contention:
-    """How many threads to use beside other processes: half as many for a while, whenever ours were preempted often."""
+    """How many threads to use beside other processes: half as many for a while, whenever ours were preempted often.
 
-    # A quiet machine preempts our threads 30 times a second, a busy loop on one of two cores 140 times; what single
-    # epochs see of it varies much.
+    That is a suspicion: even a quiet machine may preempt them often. What counts is whether half as many are faster.
+    Where they are not, the suspicion was wrong, and for longer and longer it is not followed again.
+    """
+
+    # A quiet machine preempts our threads 30 times a second, mostly, a busy loop on one of two cores 140 times; what
+    # single epochs see of it varies much.
     most_a_second, seconds_observed = 80.0, 0.1
-    first_pause, longest_pause = 0.25, 8.0
+    first_pause, longest_pause, longest_trust = 0.25, 8.0, 60.0
 
     def __init__(self) -> None:
-        self._limit, self._until, self._pause = 0, -float("inf"), self.first_pause
-        self._preemptions, self._seconds = 0, 0.0
+        self._limit, self._pause_end, self._pause = 0, -float("inf"), self.first_pause
+        self._trust_end, self._trust = -float("inf"), self.first_pause
+        self._seconds_before = 0.0  # that a call took before the pause
+        self._forget_calls()
 
     def allowed(self, threads: int) -> int:
-        return threads if time.perf_counter() > self._until else min(threads, self._limit)
+        return threads if time.perf_counter() > self._pause_end else min(threads, self._limit)
 
-    def observe(self, threads: int, preemptions: int, seconds: float) -> None:
-        self._preemptions, self._seconds = self._preemptions + preemptions, self._seconds + seconds
-        if self._seconds < self.seconds_observed:
+    def observe(self, paused: bool, threads: int, preemptions: int, seconds: float) -> None:
+        self._calls += 1
+        self._preemptions += preemptions
+        self._seconds += seconds
+        now, mean = time.perf_counter(), self._seconds / self._calls
+        pause_ended = paused and now > self._pause_end
+        if not pause_ended and self._seconds < self.seconds_observed:
             return
         often = self._preemptions > self.most_a_second * self._seconds
-        self._preemptions, self._seconds = 0, 0.0
-        if not often:
+        if pause_ended:
+            if mean < self._seconds_before:
+                self._pause, self._trust = min(2 * self._pause, self.longest_pause), self.first_pause
+            else:
+                self._pause, self._trust = self.first_pause, min(4 * self._trust, self.longest_trust)
+                self._trust_end = now + self._trust
+        elif often and threads > 1 and now > self._trust_end:
+            self._limit, self._pause_end = threads // 2, now + self._pause
+            self._seconds_before = self._seconds_before if paused else mean
+        elif paused:
+            return  # all calls of the pause count
+        elif not often:
             self._pause = self.first_pause
-            return
-        self._limit, self._until = threads // 2, time.perf_counter() + self._pause
-        self._pause = min(2 * self._pause, self.longest_pause)
+        self._forget_calls()
+
+    def _forget_calls(self) -> None:
+        self._calls, self._preemptions, self._seconds = 0, 0, 0.0
 
 
 _contention = _Contention()

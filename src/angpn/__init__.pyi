@@ -6,6 +6,8 @@ from .anfp.simplex import project_simplex
 from .ensemble.config import EnsembleConfig
 from .estimators.accuracy_estimate import Estimate
 from .estimators.auto import ANGPNClassifier
+from .estimators.clustering import ANGPNClusterer
+from .estimators.embedding import ANGPNEmbedding
 from .estimators.influence import Influence
 from .estimators.network import ANGPNNetworkClassifier
 from .estimators.unreliable_rows import UnreliableRows
@@ -23,7 +25,9 @@ __all__ = [
     "ANGPN",
     "ANFPResult",
     "ANGPNClassifier",
+    "ANGPNClusterer",
     "ANGPNConv",
+    "ANGPNEmbedding",
     "ANGPNNetworkClassifier",
     "Coverage",
     "EnsembleConfig",

@@ -164,7 +164,7 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
             return search(find_shard, rows, metric)
         return in_local_order(find(rows, metric)) if many else find(rows, metric)
 
-    scalings = _scalings(task)
+    scalings = candidate_scalings(model.scaling, model.metric, sparse=scipy.sparse.issparse(task.X))
     by_direction = scalings == [("unit", scalings[0][1])]  # the user fixed that no column has a scale of its own
     return EnsembleOptions(
         scalings=scalings,
@@ -184,9 +184,8 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
     )
 
 
-def _scalings(task: Task) -> list[tuple[ScalingName, Metric]]:
-    """Return the scalings among which the labels select."""
-    name, metric, sparse = task.model.scaling, task.model.metric, scipy.sparse.issparse(task.X)
+def candidate_scalings(name: Any, metric: Any, *, sparse: bool) -> list[tuple[ScalingName, Metric]]:
+    """Return the scalings among which the labels select, for these parameters of the estimator."""
     if name == "idf" and not sparse:
         raise ValueError("scaling='idf' weights words and needs a sparse X, got a dense one; choose another scaling")
     if name in ("standard", "unit_standard") and sparse:

@@ -1,0 +1,153 @@
+"""The graph of rows without labels: learnt from their distances, and again from the features propagated on it.
+
+A graph that is learnt again and again from its own features collapses: near rows come nearer, far ones further, and it
+falls apart into more and more small components, long before these are clusters. The cure is that of AdaGAE (Li et al.,
+2022): k grows with each update, so that components have to join as fast as they split.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import torch
+from sklearn.preprocessing import normalize
+from torch import Tensor
+
+from angpn.anfp.graph_backends import learn_graph
+from angpn.anfp.neighbor_graph import neighbor_weights, resolve_gamma
+from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.propagated_features import Adjacency, after_each_hop
+from angpn.ensemble.scaling import Scaling, ScalingName, is_table
+from angpn.estimators.fit_ensemble import candidate_scalings
+from angpn.estimators.neighbor_search import CANDIDATES_PER_NEIGHBOR
+from angpn.neighbors.approximate import EXACT_PAIRS, EXACT_ROWS, FittedSearch, approximate_candidates, has_index
+from angpn.neighbors.exact import ExactSearch, Metric, nearest_candidates
+from angpn.neighbors.neighborhood import Neighborhood
+from angpn.utils.progress import count_bar
+from angpn.utils.typing import Array
+
+_ROWS_AT_ONCE = 2**13  # new rows
+_SHARE_OF_ROWS = 4  # no row has more neighbours than this part of all: clusters are smaller
+_CONFIG = EnsembleConfig()
+
+
+class GraphOptions(NamedTuple):
+    """How the graph is learnt."""
+
+    n_neighbors: int
+    n_updates: int
+    n_hops: int
+    metric: Metric | Literal["auto"]
+    scaling: ScalingName | Literal["auto"]
+    recall: float
+    seed: int
+    verbose: bool
+
+
+@dataclass(frozen=True)
+class AdaptiveGraph:
+    """Rows, their neighbours, and the graph that was learnt on them without labels."""
+
+    scaling: Scaling | None  # None where distances were given
+    rows: Any  # (n, d) scaled; None where distances were given
+    first: Neighborhood  # of the rows
+    features: Tensor | None  # (n, p) propagated
+    neighborhood: Neighborhood  # of these features, or of the rows where there are none
+    graph: scipy.sparse.csr_array  # S
+    n_neighbors: int  # of the first graph
+    grown: int  # k of the last one
+    options: GraphOptions
+
+    @classmethod
+    def learn(cls, X: Any, options: GraphOptions) -> "AdaptiveGraph":
+        """Learn the graph of rows of features, or of a full matrix of distances."""
+        n, k = X.shape[0], options.n_neighbors
+        grown = [_fewer(k * 2**update, n) for update in range(options.n_updates + 1)]
+        if options.metric == "precomputed":
+            given = nearest_candidates(X, _n_candidates(grown[-1], n), "precomputed", random_state=options.seed)
+            graph = learn_graph(given, None, n_neighbors=grown[-1], beta=0.0)
+            return cls(None, None, given, None, given, graph, grown[0], grown[-1], options)
+        scaling = Scaling.fit(X, *scaling_without_labels(X, options), options.seed, _CONFIG)
+        rows = scaling.transform(X)
+        first = _search(rows, grown[0], scaling.metric, options, "neighbours")
+        neighborhood, features = first, scaling.features(rows)
+        graph = learn_graph(first, None, n_neighbors=grown[0], beta=0.0)
+        by_direction = scaling.name not in ("standard", "none")
+        for k in grown[1:]:
+            *_, features = after_each_hop(features, Adjacency(graph, "normalized"), 1.0, options.n_hops)
+            features = torch.from_numpy(normalize(features.numpy())) if by_direction else features
+            neighborhood = _search(features.numpy(), k, "euclidean", options, "neighbours of propagated features")
+            graph = learn_graph(neighborhood, None, n_neighbors=k, beta=0.0)
+        return cls(scaling, rows, first, features, neighborhood, graph, grown[0], grown[-1], options)
+
+    def weights_of(self, X: Any) -> Iterator[tuple[Array, Array]]:  # (r, m) rows of the fit, and their weights
+        """Yield for new rows, some at a time, the weights of fitted rows: the row of S that each would have.
+
+        A row that was fitted has its own weight only.
+        """
+        gamma = resolve_gamma(self.first.distances, self.n_neighbors, "auto")
+        for start in range(0, X.shape[0], _ROWS_AT_ONCE):
+            indices, distances = self._search_for(X.shape[0])(self._scaled(X[start : start + _ROWS_AT_ONCE]))
+            weights = neighbor_weights(
+                distances, None, n_neighbors=self.n_neighbors, beta=0.0, gamma=gamma.to(distances), rule="simplex"
+            )
+            fitted = distances[:, 0] == 0
+            weights[fitted] = 0
+            weights[fitted, 0] = 1
+            yield indices.numpy(), weights.numpy()
+
+    def _scaled(self, X: Any) -> Any:
+        return X if self.scaling is None else self.scaling.transform(X, self.rows.dtype)
+
+    def _search_for(self, n_new: int) -> Callable[[Any], tuple[Tensor, Tensor]]:
+        if n_new * self.first.n_rows > EXACT_PAIRS and has_index(self.first.n_rows) and self.rows is not None:
+            return self._index
+        return self._exact
+
+    @cached_property
+    def _exact(self) -> ExactSearch:
+        if self.scaling is None:
+            rows = np.empty((self.first.n_rows, 0))  # how many there are is all that counts
+            return ExactSearch(rows, self.first.n_candidates, "precomputed", random_state=self.options.seed)
+        return ExactSearch(self.rows, self.first.n_candidates, self.scaling.metric, random_state=self.options.seed)
+
+    @cached_property
+    def _index(self) -> FittedSearch:
+        assert self.scaling is not None
+        return FittedSearch(
+            self.rows,
+            self.first.n_candidates,
+            self.scaling.metric,
+            recall=self.options.recall,
+            random_state=self.options.seed,
+        )
+
+
+def scaling_without_labels(X: Any, options: GraphOptions) -> tuple[ScalingName, Metric]:
+    """Return how rows are scaled, where no label can select: columns of a table, directions of all else."""
+    scalings = candidate_scalings(options.scaling, options.metric, sparse=scipy.sparse.issparse(X))
+    if len(scalings) == 1:
+        return scalings[0]
+    wanted = "idf" if scipy.sparse.issparse(X) else "standard" if is_table(X, _CONFIG) else "unit"
+    return next(scaling for scaling in scalings if scaling[0] == wanted)
+
+
+def _fewer(n_neighbors: int, n_rows: int) -> int:
+    return max(1, min(n_neighbors, n_rows // _SHARE_OF_ROWS, n_rows - 2))
+
+
+def _n_candidates(n_neighbors: int, n_rows: int) -> int:
+    return min(CANDIDATES_PER_NEIGHBOR * n_neighbors, n_rows - 1)
+
+
+def _search(rows: Any, n_neighbors: int, metric: Metric, options: GraphOptions, what: str) -> Neighborhood:
+    n, count = rows.shape[0], _n_candidates(n_neighbors, rows.shape[0])
+    with count_bar(what, n, enabled=options.verbose) as advance:
+        if n <= EXACT_ROWS or options.recall == 1 or not has_index(n):
+            return nearest_candidates(rows, count, metric, random_state=options.seed, on_rows=advance)
+        return approximate_candidates(
+            rows, count, metric, recall=options.recall, random_state=options.seed, on_rows=advance
+        ).neighborhood

@@ -1,0 +1,198 @@
+"""Clusters and coordinates of rows without labels."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse.csgraph import connected_components
+from sklearn.datasets import load_digits, load_wine, make_blobs, make_moons
+from sklearn.metrics import adjusted_rand_score, pairwise_distances
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from angpn import ANGPNClusterer, ANGPNEmbedding
+from angpn.estimators.adaptive_graph import AdaptiveGraph, GraphOptions
+
+APART = [[0, 0], [9, 0], [0, 9], [9, 9]]
+
+
+@parametrize_with_checks([ANGPNClusterer(3), ANGPNClusterer(), ANGPNEmbedding()])
+def test_the_contract_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    return make_blobs(400, centers=APART, cluster_std=0.8, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)
+
+
+# What it finds
+
+
+@pytest.mark.parametrize("assign_labels", ["kmeans", "components"])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array, np.float32, "precomputed"])
+def test_clusters_that_are_apart_are_found_in_every_form_of_input(blobs, form, assign_labels):
+    X, truth = blobs
+    options = {"assign_labels": assign_labels, "scaling": "none", "random_state": 0}
+    if form == "precomputed":
+        model = ANGPNClusterer(4, metric=form, **{**options, "scaling": "auto"}).fit(pairwise_distances(X))
+    else:
+        model = ANGPNClusterer(4, **options).fit(form(X))
+    assert adjusted_rand_score(truth, model.labels_) == 1
+    assert model.n_clusters_ == 4
+    assert model.affinity_matrix_.shape == (400, 400)
+    assert_allclose((model.affinity_matrix_ - model.affinity_matrix_.T).toarray(), 0)
+
+
+def test_shapes_that_kmeans_cannot_find_are_found():
+    X, truth = make_moons(400, noise=0.05, random_state=0)
+    assert adjusted_rand_score(truth, ANGPNClusterer(2, random_state=0).fit_predict(X)) > 0.9
+
+
+@pytest.mark.parametrize("assign_labels", ["kmeans", "components"])
+def test_clusters_are_as_many_as_asked_and_the_largest_comes_first(digits, assign_labels):
+    model = ANGPNClusterer(7, assign_labels=assign_labels, random_state=0).fit(digits[0][:600])
+    sizes = np.bincount(model.labels_)
+    assert len(sizes) == model.n_clusters_ == 7
+    assert_array_equal(sizes, np.sort(sizes)[::-1])
+    if assign_labels == "components":
+        n_components, components = connected_components(model.affinity_matrix_, directed=False)
+        assert n_components == 7
+        assert adjusted_rand_score(components, model.labels_) == 1
+        assert model.half_steps_[-1].n_components == 7
+    else:
+        assert model.half_steps_ is None
+
+
+def test_digits_and_a_table_are_clustered_much_as_their_classes_are(digits):
+    X, truth = digits
+    assert adjusted_rand_score(truth, ANGPNClusterer(10, random_state=0).fit_predict(X)) > 0.7  # k-means has 0.67
+    X, truth = load_wine(return_X_y=True)
+    assert adjusted_rand_score(truth, ANGPNClusterer(3, random_state=0).fit_predict(X)) > 0.8
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_the_number_of_clusters_is_found_by_the_gap_between_eigenvalues(count):
+    X, truth = make_blobs(300, centers=APART[:count], cluster_std=0.8, random_state=0)
+    model = ANGPNClusterer(random_state=0).fit(X)
+    assert model.n_clusters_ == count
+    assert adjusted_rand_score(truth, model.labels_) == 1
+    assert model.eigengap_ > 0.2
+    assert ANGPNClusterer(count, random_state=0).fit(X).eigengap_ is None
+
+
+def test_rows_without_clusters_are_said_to_be_a_guess():
+    X = np.random.default_rng(0).normal(size=(300, 5))
+    assert ANGPNClusterer(random_state=0).fit(X).eigengap_ < 0.15
+
+
+def test_the_same_seed_gives_the_same_clusters(digits):
+    first, second = (ANGPNClusterer(5, random_state=3).fit(digits[0][:300]) for _ in range(2))
+    assert_array_equal(first.labels_, second.labels_)
+    assert_array_equal(first.embedding_, second.embedding_)
+
+
+def test_typical_rows_lie_in_the_middle_of_their_cluster(blobs):
+    X, _ = blobs
+    model = ANGPNClusterer(4, random_state=0).fit(X)
+    centers = np.stack([X[model.labels_ == label].mean(axis=0) for label in range(4)])
+    distance = np.linalg.norm(X - centers[model.labels_], axis=1)
+    typical = np.argsort(-model.typicality_)[:40]
+    assert distance[typical].mean() < 0.8 * distance.mean()
+    assert 0 <= model.margins_.min() <= model.margins_.max() <= 1
+
+
+# Why k grows
+
+
+def n_components(X, n_updates, growing):
+    """Count the components of the graph after so many updates from its own features."""
+    k = 10
+    if growing:
+        options = GraphOptions(k, n_updates, 3, "auto", "auto", 0.9, 0, False)
+        return connected_components(AdaptiveGraph.learn(X, options).graph, directed=False)[0]
+    for _ in range(n_updates + 1):
+        found = AdaptiveGraph.learn(X, GraphOptions(k, 0, 3, "auto", "auto", 0.9, 0, False))
+        updated = AdaptiveGraph.learn(X, GraphOptions(k, 1, 3, "auto", "auto", 0.9, 0, False))
+        X = updated.features.numpy().astype(np.float64)
+    return connected_components(found.graph, directed=False)[0]
+
+
+def test_a_graph_learnt_from_its_own_features_falls_apart_unless_k_grows(digits):
+    X = digits[0][:800]
+    assert n_components(X, 4, growing=False) > 20
+    assert n_components(X, 4, growing=True) <= 10
+
+
+# New rows
+
+
+def test_fitted_rows_keep_cluster_and_coordinates_and_new_ones_get_those_of_their_neighbours(blobs):
+    X, truth = blobs
+    model = ANGPNClusterer(4, random_state=0).fit(X[:300])
+    assert_array_equal(model.predict(X[:300]), model.labels_)
+    assert adjusted_rand_score(truth[300:], model.predict(X[300:])) == 1
+    embedding = ANGPNEmbedding(3, random_state=0).fit(X[:300])
+    assert_allclose(embedding.transform(X[:300]), embedding.embedding_, rtol=1e-5)
+    new = embedding.transform(X[300:])
+    for label in range(4):
+        own = embedding.embedding_[truth[:300] == label]
+        assert_allclose(new[truth[300:] == label].mean(axis=0), own.mean(axis=0), atol=0.2)
+
+
+def test_new_rows_may_be_distances_to_the_fitted_ones(blobs):
+    X, truth = blobs
+    model = ANGPNClusterer(4, metric="precomputed", random_state=0).fit(pairwise_distances(X[:300]))
+    assert adjusted_rand_score(truth[300:], model.predict(pairwise_distances(X[300:], X[:300]))) == 1
+
+
+def test_coordinates_separate_what_is_apart_and_have_names(blobs):
+    X, truth = blobs
+    embedding = ANGPNEmbedding(3, random_state=0).fit(X)
+    assert embedding.embedding_.shape == (400, 3)
+    assert_allclose(embedding.eigenvalues_, 0, atol=1e-3)  # four clusters: three ways to be constant on each
+    within = max(embedding.embedding_[truth == label].std(axis=0).max() for label in range(4))
+    assert within < 0.2 * embedding.embedding_.std(axis=0).min()
+    assert list(embedding.get_feature_names_out()) == ["angpnembedding0", "angpnembedding1", "angpnembedding2"]
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("options", "X", "message"),
+    [
+        ({"n_clusters": 50}, np.eye(20), "n_clusters must be at most the number of rows, 20, got 50; ask for fewer"),
+        ({"n_clusters": 0}, np.eye(20), "n_clusters must be a whole number >= 1, got 0"),
+        ({"n_clusters": 2.5}, np.eye(20), "n_clusters must be a whole number >= 1, got 2.5"),
+        ({"assign_labels": "cut"}, np.eye(20), "assign_labels must be one of 'kmeans', 'components', got 'cut'"),
+        ({"n_neighbors": 0}, np.eye(20), "n_neighbors must be a whole number >= 1, got 0"),
+        ({"n_updates": -1}, np.eye(20), "n_updates must be a whole number >= 0, got -1"),
+        ({"metric": "cosine"}, np.eye(20), "metric must be one of 'auto', 'chord'"),
+        ({"recall": 2}, np.eye(20), r"recall must lie in \(0, 1\], got 2"),
+        ({}, np.ones((20, 3)), "rows must differ, got rows that are all alike"),
+        ({}, np.ones((1, 3)), "minimum of 3 is required"),
+        ({}, np.full((20, 3), np.nan), "contains NaN"),
+        ({"metric": "precomputed"}, np.ones((20, 3)), "must be a full square matrix"),
+        ({"metric": "precomputed"}, scipy.sparse.eye_array(20).tocsr(), "got a sparse one"),
+        ({"scaling": "standard"}, scipy.sparse.eye_array(20).tocsr(), "would fill a sparse X"),
+    ],
+)
+def test_bad_input_gets_a_clear_error(options, X, message):
+    with pytest.raises(ValueError, match=message):
+        ANGPNClusterer(**options).fit(X)
+
+
+def test_more_parts_than_clusters_are_said_where_components_are_asked_for():
+    X, _ = make_blobs(400, centers=[[0, 0], [1000, 0], [0, 1000], [1000, 1000]], random_state=0)
+    with pytest.raises(ValueError, match="n_clusters must be at least 4, .* got 2; ask for more clusters"):
+        ANGPNClusterer(2, assign_labels="components", n_neighbors=5, random_state=0).fit(X)
+
+
+def test_no_more_coordinates_than_rows():
+    with pytest.raises(ValueError, match="n_components must be less than the number of rows, 10, got 10"):
+        ANGPNEmbedding(10).fit(np.random.default_rng(0).normal(size=(10, 3)))

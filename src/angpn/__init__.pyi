@@ -10,6 +10,8 @@ from .estimators.clustering import ANGPNClusterer
 from .estimators.embedding import ANGPNEmbedding
 from .estimators.influence import Influence
 from .estimators.network import ANGPNNetworkClassifier
+from .estimators.suggest import suggest
+from .estimators.suggestion import Suggestion
 from .estimators.unreliable_rows import UnreliableRows
 from .neighbors.exact import nearest_candidates, pairwise_distances
 from .neighbors.neighborhood import Neighborhood
@@ -35,6 +37,7 @@ __all__ = [
     "Estimate",
     "Influence",
     "Neighborhood",
+    "Suggestion",
     "Training",
     "UnreliableRows",
     "anfp",
@@ -54,5 +57,6 @@ __all__ = [
     "project_simplex",
     "propagate",
     "solve_anfp",
+    "suggest",
     "train",
 ]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from angpn.estimators.accuracy_estimate import Estimate, EstimateKind, checked_at_random, estimate_from
 from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influences
-from angpn.estimators.uncertainty import most_uncertain
+from angpn.estimators.suggestion import Strategy, Suggestion, choose, eligible_rows, pool_with_model
 from angpn.estimators.unreliable_rows import UnreliableRows, conflicting_rows, empty_rows, unreached_rows
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
@@ -101,23 +101,37 @@ class InspectionMixin(BaseEstimator):
         return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
 
     def uncertain(self, n: int = 10) -> Array:
-        """Return the unlabelled rows most worth labelling next: small margin first, no two neighbours.
-
-        Rows of ``unreliable_rows_`` are never among them: a label of an empty row or of one that equals labelled rows
-        of several classes says little of others, and the margin of a row that no label reaches is a guess.
+        """Return the unlabelled rows most worth labelling next: those of :meth:`suggestions`.
 
         Args:
             n: how many rows to return.
 
         Returns:
-            Positions of the rows in the X of ``fit``; fewer than ``n`` where fewer can be suggested.
+            Positions of the rows in the X of ``fit``, best first; fewer than ``n`` where fewer can be suggested.
+        """
+        return np.array([found.row for found in self.suggestions(n)], dtype=np.int64)
+
+    def suggestions(self, n: int = 10, *, strategy: Strategy = "herding") -> list[Suggestion]:
+        """Return the unlabelled rows most worth labelling next, and why.
+
+        While labels are few, the model is uncertain of all rows, and typical rows that no label covers come first; with
+        many, those where it hesitates between classes. An empty row is never among them, nor one that equals a labelled
+        row or another suggestion: its label would say nothing new.
+
+        Args:
+            n: how many rows to return.
+            strategy: "herding" (Uncertainty Herding) covers the rows by how uncertain they are; "typiclust" and
+                "probcover" cover them whatever the model thinks, "margin" takes the smallest margins between two
+                classes, and "random" is for labels by which accuracy is measured.
+
+        Returns:
+            The rows, best first; fewer than ``n`` where fewer can be suggested.
         """
         check_is_fitted(self)
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}; it is how many rows you want")
-        eligible = self._codes == UNLABELLED
-        eligible[self.unreliable_rows_.union()] = False
-        return most_uncertain(self.label_distributions_, eligible, self.graph_, n)
+        codes, unreliable = self._codes, self.unreliable_rows_
+        eligible = eligible_rows(self._fitted.rows, unreliable.empty, codes)
+        pool = pool_with_model(self.embedding_, eligible, codes, self.label_distributions_, unreliable.unreached)
+        return choose(pool, n, strategy, self._seed)
 
     def estimate_accuracy(
         self,

@@ -71,15 +71,15 @@ def conflicting_rows(
     classes: dict[bytes, int] = {}
     conflicts: set[bytes] = set()
     labelled = np.flatnonzero(codes != UNLABELLED)
-    for key, code in zip(_row_keys(rows, labelled), codes[labelled].tolist(), strict=True):
+    for key, code in zip(row_keys(rows, labelled), codes[labelled].tolist(), strict=True):
         if classes.setdefault(key, code) != code:
             conflicts.add(key)
     if not conflicts:
         return labelled[:0]
-    return np.flatnonzero([key in conflicts for key in _row_keys(rows, np.arange(len(codes)))])
+    return np.flatnonzero([key in conflicts for key in row_keys(rows, np.arange(len(codes)))])
 
 
-def _row_keys(rows: Any, numbers: Array) -> Iterator[bytes]:
+def row_keys(rows: Any, numbers: Array) -> Iterator[bytes]:
     """Return bytes that are the same for equal rows, and for these alone."""
     for block in _blocks((len(numbers), rows.shape[1])):
         part = rows[numbers[block]]  # a copy

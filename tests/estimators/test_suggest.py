@@ -1,0 +1,135 @@
+"""Which rows are suggested for labelling, from no labels on."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+from numpy.testing import assert_array_equal
+from sklearn.datasets import load_digits, make_blobs
+
+from angpn import ANGPNClassifier, suggest
+
+STRATEGIES = ("herding", "typiclust", "probcover", "random")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    centers = np.random.default_rng(0).normal(size=(8, 40)) * 4
+    return make_blobs(400, centers=centers, random_state=0)
+
+
+def test_without_labels_each_cluster_gets_one_before_any_gets_two(blobs):
+    X, truth = blobs
+    for strategy, least in (("herding", 8), ("typiclust", 8), ("probcover", 6)):  # whose balls take the densest first
+        first = suggest(X, 8, strategy=strategy, random_state=0)
+        assert len(np.unique(truth[first])) >= least, strategy
+
+
+def test_clusters_with_labels_come_last(blobs):
+    X, truth = blobs
+    y = np.full(400, -1)
+    for label in range(5):
+        y[np.flatnonzero(truth == label)[:2]] = label
+    for strategy in ("herding", "typiclust", "probcover"):
+        assert set(truth[suggest(X, 3, y, strategy=strategy, random_state=0)]) == {5, 6, 7}, strategy
+
+
+@pytest.mark.parametrize("form", [scipy.sparse.csr_array, pd.DataFrame, torch.from_numpy, np.float32])
+def test_every_form_of_rows_is_taken(blobs, form):
+    X, truth = blobs
+    assert len(np.unique(truth[suggest(form(X), 8, random_state=0)])) == 8
+
+
+def test_chosen_rows_beat_random_ones(digits):
+    X, truth = digits
+
+    def accuracy(rows):
+        y = np.full(len(truth), -1)
+        y[rows] = truth[rows]
+        return ANGPNClassifier(random_state=0).fit(X, y).score(X, truth)
+
+    chosen = accuracy(suggest(X, 20, random_state=0))
+    drawn = np.mean([accuracy(suggest(X, 20, strategy="random", random_state=seed)) for seed in range(2)])
+    assert chosen > drawn + 0.05
+
+
+def test_the_same_seed_gives_the_same_rows(digits):
+    X, truth = digits
+    y = np.where(np.arange(len(truth)) < 60, truth, -1)
+    for strategy in (*STRATEGIES, "margin"):
+        labels = y if strategy == "margin" else None
+        first, second = (
+            suggest(X[:500], 7, None if labels is None else labels[:500], strategy=strategy, random_state=1)
+            for _ in range(2)
+        )
+        assert_array_equal(first, second)
+        assert len(np.unique(first)) == 7
+
+
+def test_empty_rows_duplicates_and_labelled_rows_are_never_suggested(blobs):
+    X, _ = blobs
+    X = scipy.sparse.csr_array(np.maximum(X[:60], 0))
+    dense = X.toarray()
+    dense[10:15] = 0
+    dense[20:30] = dense[20]
+    dense[30:35] = dense[0]
+    y = np.full(60, -1)
+    y[0], y[40] = 0, 0
+    for strategy in STRATEGIES:
+        found = suggest(scipy.sparse.csr_array(dense), 60, y, strategy=strategy, random_state=0)
+        assert not np.isin(found, [0, 40, *range(10, 15), *range(30, 35)]).any()
+        assert np.isin(found, np.arange(20, 30)).sum() == 1
+        assert len(found) == 60 - 2 - 5 - 5 - 9
+
+
+def test_with_a_model_uncertain_rows_count_more_and_reasons_are_given(digits):
+    X, truth = digits
+    labelled = suggest(X, 60, random_state=0)
+    y = np.full(len(truth), -1)
+    y[labelled] = truth[labelled]
+    model = ANGPNClassifier(random_state=0).fit(X, y)
+    found = model.suggestions(20)
+    confidence = model.label_distributions_.max(axis=1)
+    assert np.mean([each.confidence for each in found]) < confidence.mean()
+    assert all(each.confidence == confidence[each.row] for each in found)
+    assert found[0].stands_for >= found[-1].stands_for > 0
+    assert_array_equal(model.uncertain(20), [each.row for each in found])
+    assert_array_equal(suggest(X, 20, y, random_state=0), model.uncertain(20))
+    margins = model.suggestions(20, strategy="margin")
+    assert margins[0].confidence < np.median(confidence)
+
+
+def test_many_rows_are_sampled():
+    X = np.random.default_rng(0).normal(size=(9000, 6))
+    assert len(np.unique(suggest(X, 30, random_state=0))) == 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 0}, "n must be a whole number >= 1, got 0; it is how many rows you want"),
+        ({"n": 2.5}, "n must be a whole number >= 1, got 2.5"),
+        (
+            {"strategy": "best"},
+            "strategy must be one of 'herding', 'typiclust', 'probcover', 'margin', 'random', got 'best'",
+        ),
+        ({"strategy": "margin"}, "strategy='margin' needs labels of two classes, got fewer; use strategy='herding'"),
+        ({"y": [1, 2]}, "y must have one row for each row of X, expected 30, got 2"),
+        ({"X": np.full((10, 2), np.nan)}, "contains NaN"),
+        ({"X": np.ones((1, 2))}, "minimum of 3 is required"),
+    ],
+)
+def test_bad_input_gets_a_clear_error(arguments, message):
+    options = {"X": np.random.default_rng(0).normal(size=(30, 3)), "n": 3, **arguments}
+    with pytest.raises(ValueError, match=message):
+        suggest(options.pop("X"), options.pop("n"), options.pop("y", None), **options)
+
+
+def test_rows_that_are_all_alike_are_one_suggestion():
+    assert len(suggest(np.ones((20, 3)), 5, random_state=0)) == 1

@@ -11,6 +11,7 @@ from angpn.cli.demo import demo
 from angpn.cli.label import label, predict
 from angpn.cli.reproduce import reproduce
 from angpn.cli.shared import PrintableErrorsGroup, make_streams_lenient
+from angpn.cli.suggest import suggest
 
 app = typer.Typer(
     cls=PrintableErrorsGroup,
@@ -19,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Semi-supervised classification when there is no graph.",
 )
-for command in (demo, label, predict, bench, reproduce):
+for command in (demo, label, predict, suggest, bench, reproduce):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

@@ -1,0 +1,231 @@
+"""The rows to label next: read the input and the labels so far, choose rows, and write a file to fill in."""
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from angpn.estimators.auto import ANGPNClassifier
+from angpn.estimators.clustering import ANGPNClusterer
+from angpn.estimators.suggest import find_suggestions
+from angpn.estimators.suggestion import Strategy, Suggestion
+from angpn.features.image_file import MAX_PIXELS
+from angpn.labelling.encoders import encoder_for
+from angpn.labelling.image_encoder import ImageEncoder
+from angpn.labelling.input_rows import Rows, read_rows
+from angpn.labelling.label_file import read_labels
+from angpn.labelling.predictions import encode_csv, escape_formula
+from angpn.utils.files import replacing
+from angpn.utils.typing import Array
+
+HEADER = ("id", "label", "suggestion", "reason")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuggestOptions:
+    """Options of a job that suggests rows; those that it shares with a labelling job mean the same.
+
+    Attributes:
+        input: Folder of images or file of rows.
+        labels: CSV files with the header ``id,label``; a label may be empty. Later files win.
+        label_column: Column of the table that holds labels.
+        n: How many rows to suggest.
+        strategy: How rows are chosen, see :func:`angpn.suggest`.
+        per_cluster: Suggest the most typical rows of each cluster instead, for who wants to name classes first.
+        text, id_column, drop, categorical, impute, skip_bad, max_pixels, cache, seed: As for a labelling job.
+    """
+
+    input: str | os.PathLike[str]
+    labels: Sequence[str | os.PathLike[str]] = ()
+    label_column: str | None = None
+    n: int = 20
+    strategy: Strategy = "herding"
+    per_cluster: bool = False
+    text: str | None = None
+    id_column: str | None = None
+    drop: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    impute: bool = False
+    skip_bad: bool = False
+    max_pixels: int = MAX_PIXELS
+    cache: bool = True
+    seed: int = 0
+
+
+class SuggestedRow(NamedTuple):
+    """A row to label.
+
+    Attributes:
+        id: Its id.
+        suggestion: The label that the model predicts for it, or "" where there is no model.
+        reason: Why it was chosen.
+    """
+
+    id: str
+    suggestion: str
+    reason: str
+
+
+class SuggestResult(NamedTuple):
+    """What a job suggests.
+
+    Attributes:
+        rows: The rows, best first.
+        n_rows: How many rows the input has.
+        n_labelled: How many of them are labelled.
+        classes: The names of their classes.
+        skipped: Why an image could not be read, by its id.
+    """
+
+    rows: list[SuggestedRow]
+    n_rows: int
+    n_labelled: int
+    classes: list[str]
+    skipped: dict[str, str]
+
+
+def suggest_rows(options: SuggestOptions, *, progress: bool = False) -> SuggestResult:
+    """Choose the rows to label next.
+
+    Args:
+        options: Options of the job.
+        progress: Show a progress bar while images are encoded.
+
+    Returns:
+        The rows and why they were chosen.
+
+    Raises:
+        ValueError: If the input or its labels cannot be used; the message names the remedy.
+        FileNotFoundError: If the input does not exist.
+    """
+    if options.labels and options.label_column is not None:
+        raise ValueError("labels must come from --labels FILE or --label-column NAME, got both; pass one of them")
+    rows = read_rows(
+        options.input,
+        text=options.text,
+        label_column=options.label_column,
+        id_column=options.id_column,
+        drop=options.drop,
+        categorical=options.categorical,
+    )
+    labels = _labels(options, rows)
+    encoder = encoder_for(
+        rows,
+        impute=options.impute,
+        categorical=options.categorical,
+        skip_bad=options.skip_bad,
+        max_pixels=options.max_pixels,
+        cache=options.cache,
+        progress=progress,
+    )
+    features = encoder.fit(rows.content)
+    ids, skipped = rows.ids, dict[str, str]()
+    if isinstance(encoder, ImageEncoder) and encoder.unreadable:
+        skipped = {ids[row]: reason for row, reason in encoder.unreadable.items()}
+        kept = [row for row in range(len(ids)) if row not in encoder.unreadable]
+        ids, labels = [ids[row] for row in kept], labels[kept]
+    given = labels != np.array(None)
+    classes = sorted(set(labels[given].tolist()))
+    found = (
+        _per_cluster(features, ids, given, options) if options.per_cluster else _chosen(features, ids, labels, options)
+    )
+    if not found:
+        raise ValueError(
+            "some row must be left to suggest, got none that is unlabelled, not empty and unlike the labelled ones"
+        )
+    return SuggestResult(found, len(ids), int(given.sum()), classes, skipped)
+
+
+def write_suggestions(rows: Sequence[SuggestedRow], path: str | os.PathLike[str], *, excel_safe: bool = False) -> None:
+    """Write a CSV file with an empty column ``label``, to be filled in and passed as ``--labels``.
+
+    Args:
+        rows: The rows.
+        path: The file; one that is there is replaced, unless labels were filled into it.
+        excel_safe: Put an apostrophe before ids and labels that a spreadsheet would run as a formula.
+
+    Raises:
+        ValueError: If the file has labels, which would be lost.
+    """
+    n_labels = _n_labels(Path(path))
+    if n_labels:
+        raise ValueError(
+            f"{path} must hold no labels that would be lost, got {n_labels}; pass it as --labels, and write to another "
+            "file"
+        )
+    with replacing(path) as temporary:
+        temporary.write_bytes(encode_csv(suggestions_csv(rows, excel_safe=excel_safe)))
+
+
+def suggestions_csv(rows: Sequence[SuggestedRow], *, excel_safe: bool = False) -> str:
+    """Return the lines of the file.
+
+    Args:
+        rows: The rows.
+        excel_safe: Put an apostrophe before ids and labels that a spreadsheet would run as a formula.
+
+    Returns:
+        CSV with the header ``id,label,suggestion,reason``.
+    """
+    cell = escape_formula if excel_safe else str
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\r\n")  # so that an id with "\r" is quoted
+    writer.writerow(HEADER)
+    writer.writerows((cell(row.id), "", cell(row.suggestion), row.reason) for row in rows)
+    return file.getvalue()
+
+
+def suggested_rows(ids: Sequence[str], found: Sequence[Suggestion], predicted: Array | None) -> list[SuggestedRow]:
+    """Return suggestions by their ids, with the label that is predicted and the reason in words."""
+    rows = []
+    for row, stands_for, confidence in found:
+        like = f"stands for about {stands_for} row{'' if stands_for == 1 else 's'}" if stands_for else "chosen alone"
+        sure = "" if confidence is None else f", confidence {confidence:.2f}"
+        rows.append(SuggestedRow(ids[row], "" if predicted is None else str(predicted[row]), like + sure))
+    return rows
+
+
+def _labels(options: SuggestOptions, rows: Rows) -> Array:  # (n,) object, None where unlabelled
+    labels = np.array(rows.labels or [None] * len(rows.ids), dtype=object)
+    for path in options.labels:
+        found = np.array(read_labels(path, rows.ids).labels, dtype=object)
+        labels = np.where(found != np.array(None), found, labels)
+    return labels
+
+
+def _chosen(features: Any, ids: Sequence[str], labels: Array, options: SuggestOptions) -> list[SuggestedRow]:
+    given = labels != np.array(None)
+    if len(set(labels[given].tolist())) < 2:
+        y = np.where(given, 0, -1)  # one class teaches no model, but its rows are covered
+        return suggested_rows(ids, find_suggestions(features, options.n, y, options.strategy, options.seed), None)
+    model = ANGPNClassifier(random_state=options.seed).fit(features, labels)
+    return suggested_rows(ids, model.suggestions(options.n, strategy=options.strategy), model.transduction_)
+
+
+def _per_cluster(features: Any, ids: Sequence[str], given: Array, options: SuggestOptions) -> list[SuggestedRow]:
+    """Return the most typical rows of each cluster, one of each in turn."""
+    model = ANGPNClusterer(random_state=options.seed).fit(features)
+    order = np.argsort(-model.typicality_, kind="stable")
+    members = [order[(model.labels_[order] == cluster) & ~given[order]] for cluster in range(model.n_clusters_)]
+    turns = [(turn, cluster) for turn in range(options.n) for cluster in range(model.n_clusters_)]
+    sizes = np.bincount(model.labels_)
+    found = [
+        SuggestedRow(ids[members[cluster][turn]], "", f"typical of cluster {cluster}, {sizes[cluster]} rows")
+        for turn, cluster in turns
+        if turn < len(members[cluster])
+    ]
+    return found[: options.n]
+
+
+def _n_labels(path: Path) -> int:
+    """Count the labels of an earlier file of suggestions; 0 where it is none."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+            return sum(bool((line.get("label") or "").strip()) for line in csv.DictReader(file))
+    except (OSError, csv.Error):
+        return 0

@@ -106,6 +106,18 @@ def test_typical_rows_lie_in_the_middle_of_their_cluster(blobs):
     assert 0 <= model.margins_.min() <= model.margins_.max() <= 1
 
 
+def test_how_rows_are_scaled_follows_from_what_they_are(digits):
+    generator = np.random.default_rng(0)
+    cases = {
+        "standard": generator.normal(size=(60, 5)) * [1, 10, 100, 1000, 1],
+        "none": generator.integers(0, 2, size=(60, 5)).astype(float),
+        "unit": digits[0][:60],
+        "idf": scipy.sparse.csr_array(digits[0][:60]),
+    }
+    for scaling, X in cases.items():
+        assert ANGPNClusterer(3, random_state=0).fit(X)._graph.scaling.name == scaling
+
+
 # Why k grows
 
 

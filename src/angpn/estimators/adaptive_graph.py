@@ -127,11 +127,22 @@ class AdaptiveGraph:
 
 
 def scaling_without_labels(X: Any, options: GraphOptions) -> tuple[ScalingName, Metric]:
-    """Return how rows are scaled, where no label can select: columns of a table, directions of all else."""
+    """Return how rows are scaled, where no label can select: columns of a table, directions of all else.
+
+    Columns of two values each, as names that were one-hot encoded have, stay as they are: scaling them would make
+    rare values the most important ones.
+    """
     scalings = candidate_scalings(options.scaling, options.metric, sparse=scipy.sparse.issparse(X))
     if len(scalings) == 1:
         return scalings[0]
-    wanted = "idf" if scipy.sparse.issparse(X) else "standard" if is_table(X, _CONFIG) else "unit"
+    if scipy.sparse.issparse(X):
+        wanted = "idf"
+    elif not is_table(X, _CONFIG):
+        wanted = "unit"
+    elif ((X == X.min(axis=0)) | (X == X.max(axis=0))).all():
+        return "none", "euclidean"
+    else:
+        wanted = "standard"
     return next(scaling for scaling in scalings if scaling[0] == wanted)
 
 

@@ -41,7 +41,8 @@ class ANGPNClusterer(ClusterMixin, UnlabelledRowsMixin):
         n_hops: hops of Eq. (13) before each.
         metric: as for :class:`angpn.ANGPNClassifier`; "precomputed" takes a full matrix of distances as X, which has no
             features to propagate: the last graph is then learnt at once.
-        scaling: as there; without labels "auto" is "standard" for a table, "idf" for sparse rows, "unit" for others.
+        scaling: as there; without labels "auto" is "standard" for a table ("none" where its columns have two values
+            each), "idf" for sparse rows, and "unit" for others.
         recall: share of the nearest rows that an index for many rows is to find.
         random_state: an int gives the same result every time.
         verbose: show progress bars.

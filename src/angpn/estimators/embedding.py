@@ -25,7 +25,8 @@ class ANGPNEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unlabell
         n_updates: how often the graph is learnt again from propagated features, with twice the neighbours each time.
         n_hops: hops of Eq. (13) before each.
         metric: as for :class:`angpn.ANGPNClassifier`; "precomputed" takes a full matrix of distances as X.
-        scaling: as there; without labels "auto" is "standard" for a table, "idf" for sparse rows, "unit" for others.
+        scaling: as there; without labels "auto" is "standard" for a table ("none" where its columns have two values
+            each), "idf" for sparse rows, and "unit" for others.
         recall: share of the nearest rows that an index for many rows is to find.
         random_state: an int gives the same result every time.
         verbose: show progress bars.

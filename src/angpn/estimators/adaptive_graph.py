@@ -139,7 +139,7 @@ def scaling_without_labels(X: Any, options: GraphOptions) -> tuple[ScalingName, 
         wanted = "idf"
     elif not is_table(X, _CONFIG):
         wanted = "unit"
-    elif ((X == X.min(axis=0)) | (X == X.max(axis=0))).all():
+    elif ((X.min(axis=0) == X) | (X.max(axis=0) == X)).all():
         return "none", "euclidean"
     else:
         wanted = "standard"

@@ -111,14 +111,14 @@ def test_everything_public_is_documented():
 
 def test_the_page_of_results_shows_the_committed_results():
     """Every table of the report, as the results files give it now."""
-    from angpn.experiments import STUDIES, ResultsFile
+    from angpn.experiments import SUITES, ResultsFile
     from angpn.experiments.report import sections
     from angpn.experiments.results import latest_records
     from angpn.experiments.runner import results_path
 
     records = {
         name: latest_records(ResultsFile(results_path(ROOT / "results", name)).read(), study.runs())
-        for name, study in STUDIES.items()
+        for name, study in SUITES.items()
     }
     page = (ROOT / "docs" / "results.md").read_text()
     tables = [table.to_markdown() for section in sections(records) for table in section.tables]

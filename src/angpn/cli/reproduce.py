@@ -14,7 +14,8 @@ def reproduce(
     suite: Annotated[
         str,
         typer.Option(
-            help="Studies to run, comma-separated: grid, depth, neighbors, alpha, beta, steps, graphfree, few, tuned."
+            help="Studies to run, comma-separated: grid, depth, neighbors, alpha, beta, steps, graphfree, few, tuned, "
+            "which are all; and clustering, of rows without labels, which needs tables in the folder of the data sets."
         ),
     ] = "all",
     table: Annotated[int | None, typer.Option(help="Only the grid, and of it the paper's Table 1 or 2.")] = None,
@@ -25,8 +26,10 @@ def reproduce(
             help="Per cent of each class to label (10, 20, 30), or numbers of labels where a study has those."
         ),
     ] = "all",
-    methods: Annotated[str, typer.Option(help="Methods of angpn.baselines, comma-separated.")] = "all",
-    seeds: Annotated[int | None, typer.Option(help="Number of random splits; the grid has 5.", min=1, max=10)] = None,
+    methods: Annotated[str, typer.Option(help="Methods of the studies, comma-separated.")] = "all",
+    seeds: Annotated[
+        int | None, typer.Option(help="Number of random splits, or of seeds of a clustering; 5 here.", min=1, max=10)
+    ] = None,
     smoke: Annotated[bool, typer.Option("--smoke", help="A few small runs on bundled data, as a check.")] = False,
     workers: Annotated[int | None, typer.Option(help="Processes; by default one for each core.", min=1)] = None,
     output: Annotated[
@@ -35,8 +38,8 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments and write the report; an interrupted run resumes where it was."""
     from angpn.baselines import METHODS
-    from angpn.datasets import SETS
-    from angpn.experiments import SMOKE, STUDIES, ResultsFile, execute
+    from angpn.experiments import CLUSTERING_SMOKE, SMOKE, STUDIES, SUITES, ResultsFile, execute
+    from angpn.experiments.clustering import CLUSTERERS, load
     from angpn.experiments.results import latest_records
     from angpn.experiments.runner import results_path
     from angpn.experiments.studies import TABLE_1, TABLE_2
@@ -45,12 +48,14 @@ def reproduce(
     tables = {None: None, 1: TABLE_1, 2: TABLE_2}
     if table not in tables:
         raise typer.BadParameter(f"--table must be 1 or 2, got {table}")
-    wanted_methods = set(select_names("--methods", methods, list(METHODS)))
+    suite = "grid" if tables[table] is not None else suite
+    names = list(STUDIES) if suite == "all" else select_names("--suite", suite, list(SUITES))
+    unlabelled = names == ["clustering"]
+    wanted_methods = set(select_names("--methods", methods, [*METHODS, *CLUSTERERS]))
     if tables[table] is not None:
         wanted_methods &= set(tables[table] or ())
-        suite = "grid"
-    studies = [SMOKE] if smoke else [STUDIES[name] for name in select_names("--suite", suite, list(STUDIES))]
-    known = [run for study in (studies if smoke else STUDIES.values()) for run in study.runs()]
+    studies = [CLUSTERING_SMOKE if unlabelled else SMOKE] if smoke else [SUITES[name] for name in names]
+    known = [run for study in (studies if smoke or "clustering" in names else STUDIES.values()) for run in study.runs()]
     wanted_sets = select_names("--datasets", datasets, list(dict.fromkeys(run.dataset for run in known)))
     wanted_rates = [
         int(n) for n in select_names("--rates", rates, [str(n) for n in sorted({run.rate for run in known})])
@@ -65,7 +70,7 @@ def reproduce(
     with plain_errors(stopped="stopped; the same command resumes here"):
         # Here and not in each worker: a download happens once, and its error is printed.
         for name in dict.fromkeys(run.dataset for found in runs.values() for run in found):
-            SETS[name].load()
+            load(name)
         for study in studies:
             with _StudyBar(study.name, errors) as bar:
                 execute(
@@ -73,10 +78,10 @@ def reproduce(
                     results_path(output, study.name),
                     workers=workers,
                     cache_folder=output / "embeddings",
-                    others=[results_path(output, name) for name in STUDIES],
+                    others=[results_path(output, name) for name in SUITES],
                     on_progress=bar.update,
                 )
-        everything = {"grid": SMOKE} if smoke else STUDIES
+        everything = {study.name: study for study in studies} if smoke else SUITES
         records = {
             name: latest_records(ResultsFile(results_path(output, name)).read(), study.runs())
             for name, study in everything.items()
@@ -89,7 +94,7 @@ def reproduce(
     for name, record in failures[:10]:
         reason = record["error"].strip().splitlines()[-1]
         echo(
-            f"failed: {name} {record['dataset']} {record['rate']} % {record['split']} {record['method']}: {reason}",
+            f"failed: {name} {_condition(record)} {record['split']} {record['method']}: {reason}",
             err=True,
         )
     echo(f"report: {report}")
@@ -119,9 +124,14 @@ class _StudyBar:
         if progress.failed:
             status += f"  {progress.failed} failed"
         if record is not None and record["error"] is None:
-            about = f"{record['dataset']} {record['rate']} % {record['method']}"
-            status += f"  {about}: {record['test_accuracy']:.1f} %"
+            accuracy = record["accuracy"] if "accuracy" in record else record["test_accuracy"]
+            status += f"  {_condition(record)} {record['method']}: {accuracy:.1f} %"
         self._progress.update(self._task, completed=progress.done, total=progress.total, status=status)
+
+
+def _condition(record: dict[str, Any]) -> str:
+    """Return the name of the data set, and the rate where there are labels."""
+    return record["dataset"] + (f" {record['rate']} %" if record["rate"] else "")
 
 
 def _duration(seconds: float) -> str:

@@ -5,6 +5,7 @@
 1020
 """
 
+from angpn.experiments.clustering import CLUSTERING, CLUSTERING_SMOKE, SUITES
 from angpn.experiments.published import PUBLISHED
 from angpn.experiments.results import Record, ResultsFile
 from angpn.experiments.runner import execute
@@ -12,9 +13,12 @@ from angpn.experiments.splits import Split, paper_split
 from angpn.experiments.studies import SMOKE, STUDIES, Run, Study
 
 __all__ = [
+    "CLUSTERING",
+    "CLUSTERING_SMOKE",
     "PUBLISHED",
     "SMOKE",
     "STUDIES",
+    "SUITES",
     "Record",
     "ResultsFile",
     "Run",

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 Record = dict[str, Any]
 
+CLUSTERING_TASK = "clustering"
 _LARGEST = 1e300
 
 
@@ -27,6 +28,8 @@ _WHOLE = _Field("a whole number >= 0", lambda value: _is_whole(value) and value 
 _SECONDS = _Field("a number >= 0", lambda value: _is_number(value) and value >= 0)
 _PERCENT = _Field("a number from 0 to 100", lambda value: _is_number(value) and 0 <= value <= 100)
 
+_SHARE = _Field("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
+
 _OF_EVERY_RUN = {
     "dataset": _NAME,
     "rate": _WHOLE,
@@ -39,13 +42,22 @@ _OF_EVERY_RUN = {
     "error": _Field("null or a text", lambda value: value is None or _NAME.is_valid(value)),
 }
 _OF_A_GOOD_RUN = {
-    "test_accuracy": _PERCENT,
-    # NaN where a study has no validation labels.
-    "val_accuracy": _Field("a number from 0 to 100 or NaN", lambda value: value != value or _PERCENT.is_valid(value)),
     "seconds": _SECONDS,
     "wall_seconds": _SECONDS,
     "peak_mb": _Field("null or a number", lambda value: value is None or _is_number(value)),
     "parameters": _Field("an object", lambda value: isinstance(value, dict)),
+}
+_WITH_LABELS = {
+    "test_accuracy": _PERCENT,
+    # NaN where a study has no validation labels.
+    "val_accuracy": _Field("a number from 0 to 100 or NaN", lambda value: value != value or _PERCENT.is_valid(value)),
+}
+_OF_CLUSTERS = {
+    "accuracy": _PERCENT,
+    "nmi": _SHARE,
+    "ari": _Field("a number from -1 to 1", lambda value: _is_number(value) and -1 <= value <= 1),
+    "n_clusters": _WHOLE,
+    "noise": _PERCENT,
 }
 _PURITY = _Field(
     "a list of numbers", lambda value: isinstance(value, list) and bool(value) and all(map(_is_number, value))
@@ -66,7 +78,10 @@ def parse_record(line: bytes) -> Record:
         raise ValueError("JSON that is no object")
     if "settings" in record:  # the key until version 0.1.0
         record["hyperparameters"] = record.pop("settings")
-    fields = _OF_EVERY_RUN | (_OF_A_GOOD_RUN if record.get("error") is None else {})
+    fields = _OF_EVERY_RUN
+    if record.get("error") is None:
+        of_task = _OF_CLUSTERS if record.get("task") == CLUSTERING_TASK else _WITH_LABELS
+        fields = fields | of_task | _OF_A_GOOD_RUN
     if "purity" in record:
         fields = fields | {"purity": _PURITY}
     for name, field in fields.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from angpn.experiments import figures
+from angpn.experiments.clustering_tables import clustering_tables, summary_line
 from angpn.experiments.published import PUBLISHED_GRAPH_FREE
 from angpn.experiments.results import Record
 from angpn.experiments.statistics import Grid, cells
@@ -58,6 +59,8 @@ def sections(records: Mapping[str, Sequence[Record]]) -> list[Section]:
         if records.get(name):
             published = PUBLISHED_GRAPH_FREE if name == "graphfree" else {}
             found.append(about._replace(tables=list(counted_tables(cells(records[name]), published))))
+    if any(record["error"] is None for record in records.get("clustering", ())):
+        found.append(_clustering_section(records["clustering"]))
     for name in figures.study_figures(records):
         title, text = figures.CAPTIONS[name]
         found.append(Section(title, text, figure=name))
@@ -104,6 +107,21 @@ def _tuned_section(tuned: Grid, grid: Grid) -> Section:
         "the validation labels. The gain is that over its published hyper-parameters on the same splits, in points."
     )
     return Section("Tuned hyper-parameters", text, [tuned_table(tuned, grid)])
+
+
+def _clustering_section(records: Sequence[Record]) -> Section:
+    text = (
+        "Clusters of all rows without labels, compared with the classes: accuracy by the best matching of clusters and "
+        "classes (the Hungarian method), normalised mutual information and the adjusted Rand index. Mean and standard "
+        "deviation over 5 seeds; HDBSCAN has no random part and is run once. KMeans, SpectralClustering "
+        "(nearest neighbours) and ANGPNClusterer have the true number of clusters, EVoC has it as the number to come "
+        "near, HDBSCAN takes none; noise counts as one cluster more. Every method has each set as it is; the others "
+        "also have tables standardised and texts with rows of unit length, or for EVoC, which takes no sparse rows, "
+        "their first 100 singular components. The best of a column is bold. "
+    )
+    failed = sum(record["error"] is not None for record in records)
+    left_out = f" {failed} runs failed and are left out." if failed else ""
+    return Section("Clustering", text + summary_line(records) + left_out, list(clustering_tables(records)))
 
 
 _COUNTED = {

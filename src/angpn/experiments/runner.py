@@ -27,12 +27,13 @@ from threadpoolctl import threadpool_limits
 from angpn.baselines import shared_graph
 from angpn.baselines.base import GraphBaseline
 from angpn.datasets import SETS
+from angpn.experiments import clustering
 from angpn.experiments.results import Record, ResultsFile, latest_records, outstanding, reusable_records
 from angpn.experiments.splits import SPLITS, Protocol
 from angpn.experiments.studies import Run, plain_parameters
 from angpn.utils.memory import forget_peak, peak_bytes, resident_bytes
 
-_VERSIONED = ("angpn", "torch", "torch_geometric", "scikit-learn", "numpy", "scipy", "gensim")
+_VERSIONED = ("angpn", "torch", "torch_geometric", "scikit-learn", "numpy", "scipy", "gensim", "evoc")
 
 
 class Progress(NamedTuple):
@@ -182,7 +183,10 @@ def perform(run: Run, cache_folder: str | os.PathLike[str] | None = None) -> Rec
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            measures = _measure(run, cache_folder)
+            if isinstance(run, clustering.ClusteringRun):
+                measures = clustering.measure(run)
+            else:
+                measures = _measure(run, cache_folder)
     except Exception:
         return _record(run, error=traceback.format_exc())
     return _record(run, **measures, wall_seconds=round(time.perf_counter() - started, 3))
@@ -258,7 +262,8 @@ def _purity(graph: Any, truth: Any) -> float:
 
 def _record(run: Run, *, error: str | None = None, **measures: Any) -> Record:
     names = {"dataset": run.dataset, "rate": run.rate, "split": run.split, "method": run.method}
-    missing = dict.fromkeys(("test_accuracy", "val_accuracy", "seconds", "peak_mb", "n_iter", "parameters"))
+    labelled = ("test_accuracy", "val_accuracy", "seconds", "peak_mb", "n_iter", "parameters")
+    missing = dict.fromkeys(() if isinstance(run, clustering.ClusteringRun) else labelled)
     return {
         **names,
         **missing,

@@ -22,13 +22,13 @@ class Cell(NamedTuple):
 Grid = Mapping[str, Mapping[Condition, Cell]]  # by method
 
 
-def cells(records: Iterable[Record]) -> dict[str, dict[Condition, Cell]]:
-    """Return the accuracies by method and condition, without failed runs."""
+def cells(records: Iterable[Record], measure: str = "test_accuracy") -> dict[str, dict[Condition, Cell]]:
+    """Return the accuracies, or another measure, by method and condition, without failed runs."""
     accuracies: dict[str, dict[Condition, dict[int, float]]] = {}
     for record in records:
         if record["error"] is None:
             by_condition = accuracies.setdefault(record["method"], {})
-            by_condition.setdefault((record["dataset"], record["rate"]), {})[record["split"]] = record["test_accuracy"]
+            by_condition.setdefault((record["dataset"], record["rate"]), {})[record["split"]] = record[measure]
     return {
         method: {condition: _cell(by_split) for condition, by_split in by_condition.items()}
         for method, by_condition in accuracies.items()

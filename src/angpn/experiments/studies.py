@@ -18,6 +18,11 @@ TITLES = {
     "wine": "Wine",
     "breast_cancer": "Cancer",
     "mnist10k": "MNIST, 10,000",
+    "led7digit": "LED7digit",
+    "contraceptive": "Contraceptive",
+    "splice": "Splice",
+    "optdigits": "Optdigits",
+    "marketing": "Marketing",
 }
 RATES = (10, 20, 30)
 N_SPLITS = 5
@@ -118,7 +123,7 @@ class Study(NamedTuple):
                 and (n_splits is None or run.split < n_splits)
                 and (methods is None or run.method in methods)
             ),
-            key=Run.order,
+            key=lambda run: run.order(),
         )
 
 

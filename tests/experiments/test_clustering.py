@@ -1,4 +1,5 @@
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -189,3 +190,18 @@ def test_options_of_the_study(tmp_path):
     result = CliRunner().invoke(app, [*arguments, "kmeans"], env={"COLUMNS": "300"})
     assert "KMeans (standardised)" in result.stderr
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow  # it compiles for half a minute
+def test_evoc_comes_near_the_number_of_clusters():
+    pytest.importorskip("evoc")
+    found = perform(ClusteringRun("digits", 0, 0, "EVoC"))
+    assert found["error"] is None
+    assert found["n_clusters"] == 10
+    assert found["accuracy"] > 85
+
+
+def test_evoc_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "evoc", None)
+    found = perform(ClusteringRun("wine", 0, 0, "EVoC"))
+    assert "this needs evoc, which is not installed; pip install angpn[baselines]" in found["error"]

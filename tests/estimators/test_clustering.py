@@ -168,7 +168,7 @@ def test_coordinates_separate_what_is_apart_and_have_names(blobs):
     assert embedding.embedding_.shape == (400, 3)
     assert_allclose(embedding.eigenvalues_, 0, atol=1e-3)  # four clusters: three ways to be constant on each
     within = max(embedding.embedding_[truth == label].std(axis=0).max() for label in range(4))
-    assert within < 0.2 * embedding.embedding_.std(axis=0).min()
+    assert within < 0.4 * embedding.embedding_.std(axis=0).min()
     assert list(embedding.get_feature_names_out()) == ["angpnembedding0", "angpnembedding1", "angpnembedding2"]
 
 

@@ -13,12 +13,13 @@ from angpn.neighbors.list_products import sparse_product
 from angpn.utils.typing import Array
 
 _GUARD = 5  # vectors beside those wanted: the last ones of a block converge slowly
+_SMOOTHING = 10  # products with random vectors to begin with: an iteration of the solver costs as much as several
 _DENSE_BLOCKS = 5  # with fewer rows than so many blocks there is nothing to gain from iterations
 
 
 def symmetric_adjacency(graph: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     """Return (S + S^T) / 2."""
-    return scipy.sparse.csr_array((graph + graph.T) / 2)
+    return scipy.sparse.csr_array(graph + graph.T) * graph.dtype.type(0.5)  # a half of Python would make it float64
 
 
 def smallest_eigenvectors(
@@ -51,27 +52,28 @@ def smallest_eigenvectors(
     Returns:
         The eigenvalues in increasing order, and the vectors: of ``count`` at least, in the same order.
     """
-    n = adjacency.shape[0]
-    degree = np.asarray(adjacency.sum(axis=1)).ravel()
-    root = np.sqrt(np.where(degree > 0, degree, 1)) if normalized else np.ones(n)
-    diagonal = np.where(degree > 0, 1.0, 0.0) if normalized else degree
+    n, dtype = adjacency.shape[0], adjacency.dtype
+    degree = np.asarray(adjacency.sum(axis=1), dtype).ravel()
+    root = np.sqrt(np.where(degree > 0, degree, dtype.type(1))) if normalized else np.ones(n, dtype)
+    diagonal = (degree > 0).astype(dtype) if normalized else degree
     block = count + _GUARD
     if n <= _DENSE_BLOCKS * block:
         dense = np.diag(diagonal) - adjacency.toarray() / root[:, None] / root
         values, vectors = scipy.linalg.eigh(dense)
         return np.maximum(values[:count], 0), vectors[:, :block]
-    dtype = adjacency.dtype
     product = _product(adjacency)
 
     def laplacian(vectors: Array) -> Array:
         return diagonal[:, None] * vectors - product(vectors / root[:, None]) / root[:, None]
 
     operator = LinearOperator((n, n), matvec=lambda v: laplacian(v.reshape(n, 1)), matmat=laplacian, dtype=dtype)
-    if start is None or start.shape != (n, block):
-        start = np.random.default_rng(seed).normal(size=(n, block))
-        start[:, 0] = root  # the eigenvector of 0
-    inverse = scipy.sparse.diags_array(1 / np.where(diagonal > 0, diagonal, 1))  # Jacobi's preconditioner
     largest = 2 * float(diagonal.max(initial=1.0))
+    if start is None or start.shape != (n, block):
+        start = np.random.default_rng(seed).normal(size=(n, block)).astype(dtype)
+        start[:, 0] = root  # the eigenvector of 0
+        for _ in range(_SMOOTHING):
+            start = start - laplacian(start) / dtype.type(largest)
+    inverse = scipy.sparse.diags_array(1 / np.where(diagonal > 0, diagonal, dtype.type(1)))  # Jacobi's preconditioner
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of vectors of the guard that did not converge
         values, vectors = lobpcg(

@@ -22,7 +22,6 @@ from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
 from angpn.ensemble.scaling import Scaling, ScalingName, is_table
 from angpn.estimators.fit_ensemble import candidate_scalings
-from angpn.estimators.neighbor_search import CANDIDATES_PER_NEIGHBOR
 from angpn.neighbors.approximate import EXACT_PAIRS, EXACT_ROWS, FittedSearch, approximate_candidates, has_index
 from angpn.neighbors.exact import ExactSearch, Metric, nearest_candidates
 from angpn.neighbors.neighborhood import Neighborhood
@@ -31,6 +30,7 @@ from angpn.utils.typing import Array
 
 _ROWS_AT_ONCE = 2**13  # new rows
 _SHARE_OF_ROWS = 4  # no row has more neighbours than this part of all: clusters are smaller
+_CANDIDATES_PER_NEIGHBOR, _OF_MANY_ROWS = 4, 2  # of many rows their lists are most of the memory
 _CONFIG = EnsembleConfig()
 
 
@@ -151,7 +151,8 @@ def _fewer(n_neighbors: int, n_rows: int) -> int:
 
 
 def _n_candidates(n_neighbors: int, n_rows: int) -> int:
-    return min(CANDIDATES_PER_NEIGHBOR * n_neighbors, n_rows - 1)
+    per_neighbor = _CANDIDATES_PER_NEIGHBOR if n_rows <= EXACT_ROWS else _OF_MANY_ROWS
+    return min(per_neighbor * n_neighbors, n_rows - 1)
 
 
 def _search(rows: Any, n_neighbors: int, metric: Metric, options: GraphOptions, what: str) -> Neighborhood:

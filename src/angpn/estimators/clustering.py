@@ -110,7 +110,7 @@ class ANGPNClusterer(ClusterMixin, UnlabelledRowsMixin):
         if wanted is not None and 0 < n_rows < wanted:
             raise ValueError(f"n_clusters must be at most the number of rows, {n_rows}, got {wanted}; ask for fewer")
         graph, seed = self._learn_graph(X)
-        if float(graph.neighborhood.distances.max()) == 0:
+        if float(graph.first.distances.max()) == 0:
             raise ValueError(
                 "rows must differ, got rows that are all alike; there is one cluster, or a column is missing"
             )

@@ -9,6 +9,7 @@ from angpn.anfp.spectral import smallest_eigenvectors, symmetric_adjacency
 from angpn.utils.typing import Array
 
 STEPS = 16  # of diffusion: what a walk forgets after so many is left out
+_TOL, _TOL_OF_MANY_ROWS, _MANY_ROWS = 1e-4, 1e-3, 20_000  # of eigenvectors, which take most of the time of many rows
 
 
 class DiffusionMap(NamedTuple):
@@ -20,8 +21,9 @@ class DiffusionMap(NamedTuple):
     @classmethod
     def fit(cls, graph: scipy.sparse.csr_array, count: int, seed: int) -> "DiffusionMap":
         """Find so many coordinates at most."""
-        count = min(count, graph.shape[0])
-        values, vectors = smallest_eigenvectors(symmetric_adjacency(graph), count, normalized=True, seed=seed)
+        n, count = graph.shape[0], min(count, graph.shape[0])
+        tol = _TOL if n <= _MANY_ROWS else _TOL_OF_MANY_ROWS
+        values, vectors = smallest_eigenvectors(symmetric_adjacency(graph), count, normalized=True, tol=tol, seed=seed)
         vectors = vectors[:, :count]
         signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(count)])  # the solver's are chance
         return cls(np.where(signs == 0, 1, signs) * vectors, values)

@@ -87,7 +87,8 @@ class ANGPNEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unlabell
         found = DiffusionMap.fit(self._graph.graph, count + 1, seed)
         coordinates = found.coordinates(count + 1)[:, 1:]
         scale = float(coordinates[:, 0].std())
-        self.embedding_ = coordinates / (scale or 1.0)
+        dtype = np.float64 if self._graph.rows is None else self._graph.rows.dtype
+        self.embedding_ = (coordinates / (scale or 1.0)).astype(dtype)
         self.eigenvalues_ = found.eigenvalues[1:]
         self.affinity_matrix_ = self._graph.graph
         return self

@@ -71,7 +71,7 @@ class UnlabelledRowsMixin(BaseEstimator):
         check_is_fitted(self)
         X = self._checked_rows(X, reset=False)
         parts = [np.einsum("rm,rmp->rp", weights, values[rows]) for rows, weights in self._graph.weights_of(X)]
-        return np.concatenate(parts)
+        return np.concatenate(parts).astype(X.dtype)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

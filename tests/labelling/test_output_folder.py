@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from angpn.labelling import output_folder
-from angpn.labelling.output_folder import check_output_folder, recover_output, replacing_output
+from angpn.labelling.output_folder import CLUSTERED, check_output_folder, recover_output, replacing_output
 from kills import run_and_kill
 
 NAMES = ["model", "predictions.csv", "report.html"]
@@ -290,6 +290,34 @@ def test_results_are_accepted_whole_or_in_part(tmp_path, write_before):
         check_output_folder(out)
         write(out, "new")
         assert seen(out) == "new"
+
+
+def write_clusters(folder, content):
+    with replacing_output(folder, CLUSTERED) as new:
+        new.mkdir()
+        for name in CLUSTERED.links:
+            (new / name).write_text(content)
+
+
+def test_clusters_are_replaced_in_the_same_way(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    for content in ("old", "new"):
+        write_clusters(tmp_path, content)
+        assert {(tmp_path / name).read_text() for name in CLUSTERED.links} == {content}
+        assert sorted(os.listdir(tmp_path)) == ["clusters", "clusters.csv", "mine.txt", "names.csv", "report.html"]
+        assert sorted(os.listdir(tmp_path / "clusters")) == ["clusters.csv", "names.csv", "report.html"]
+    (tmp_path / "clusters" / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="clusters must be clusters of angpn or not there, got something else"):
+        check_output_folder(tmp_path, CLUSTERED)
+
+
+def test_a_folder_holds_labels_or_clusters(tmp_path):
+    write_clusters(tmp_path / "clusters", "old")
+    with pytest.raises(FileExistsError, match="got a link to clusters/report.html; name another with --output"):
+        check_output_folder(tmp_path / "clusters")
+    write(tmp_path / "labels", "old")
+    with pytest.raises(FileExistsError, match="got a link to model/report.html; name another with --output"):
+        check_output_folder(tmp_path / "labels", CLUSTERED)
 
 
 def test_temporary_folders_of_0_1_0_are_removed_when_they_are_old(tmp_path):

@@ -9,7 +9,8 @@ import pytest
 
 from angpn.estimators.accuracy_estimate import Estimate
 from angpn.labelling.label_errors import Suspect
-from angpn.labelling.report import DARK_PALETTE, Curve, write_label_report
+from angpn.labelling.report import Curve, write_label_report
+from angpn.labelling.report_page import DARK_PALETTE
 from angpn.utils.palette import PALETTE
 from label_pages import HOSTILE, synthetic_report
 

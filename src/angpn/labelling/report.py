@@ -1,12 +1,7 @@
 """The report: one HTML file that shows the labelled rows and needs no network and no server."""
 
-import base64
-import json
 import os
-import re
-from collections.abc import Mapping, Sequence
-from html import escape
-from importlib.resources import files
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,13 +9,7 @@ import numpy as np
 
 from angpn.estimators.accuracy_estimate import Estimate
 from angpn.labelling.label_errors import Suspect
-from angpn.utils.files import replacing
-from angpn.utils.palette import PALETTE
-
-# The hues of PALETTE, lightened to contrast with a dark ground, and still distinct to colour-blind readers.
-DARK_PALETTE = (
-    "#7663EE", "#9BEBFA", "#58BFC6", "#36A04A", "#B0B83E", "#F5D3A0", "#F58090", "#C0376C", "#C673D6", "#767DA0",
-)  # fmt: skip
+from angpn.labelling.report_page import packed_array, write_page
 
 Unit = Literal["round", "epoch"]  # of self-training, or of the training of a network
 
@@ -99,12 +88,7 @@ def write_label_report(report: LabelReport, path: str | os.PathLike[str]) -> Pat
         ValueError: If a part has the wrong shape, range or type.
     """
     _check(report)
-    template = files("angpn.labelling").joinpath("report.html").read_text(encoding="utf-8")
-    page = _fill(template, {"TITLE": escape(report.title), "DATA": _json(_data(report))})
-    with replacing(path) as temporary:
-        # A file name that is not valid UTF-8 holds lone surrogates, which a page can only show as unknown characters.
-        temporary.write_bytes(page.encode("utf-8", errors="xmlcharrefreplace"))
-    return Path(path)
+    return write_page("report.html", report.title, _data(report), path)
 
 
 def _check(report: LabelReport) -> None:
@@ -147,15 +131,14 @@ def _data(report: LabelReport) -> dict[str, Any]:
         "texts": None if report.texts is None else list(report.texts),
         "thumbnails": None if report.thumbnails is None else list(report.thumbnails),
         "facts": [list(fact) for fact in report.facts],
-        "palette": {"light": PALETTE, "dark": DARK_PALETTE},
-        "given": _array(report.given, "<i4"),
-        "predicted": _array(report.predicted, "<i4"),
-        "second": _array(report.second, "<i4"),
-        "confidence": _array(report.confidence, "<f4"),
-        "positions": _array(report.positions, "<f4"),
-        "influences": _array(report.influences, "<i4"),
-        "weights": _array(report.weights, "<f4"),
-        "uncertain": _array(report.uncertain, "<i4"),
+        "given": packed_array(report.given, "<i4"),
+        "predicted": packed_array(report.predicted, "<i4"),
+        "second": packed_array(report.second, "<i4"),
+        "confidence": packed_array(report.confidence, "<f4"),
+        "positions": packed_array(report.positions, "<f4"),
+        "influences": packed_array(report.influences, "<i4"),
+        "weights": packed_array(report.weights, "<f4"),
+        "uncertain": packed_array(report.uncertain, "<i4"),
         "suspects": [[int(s.row), int(s.suggested), float(s.share)] for s in report.suspects],
         "unreliable": [[text, [int(row) for row in rows]] for text, rows in report.unreliable],
         "estimate": None if report.estimate is None else _estimate(report.estimate),
@@ -175,32 +158,15 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
         "base_rate": estimate.base_rate,
         "balanced_accuracy": estimate.balanced_accuracy,
         "recalls": estimate.recalls,
-        "confusion": _array(estimate.confusion, "<i4"),
+        "confusion": packed_array(estimate.confusion, "<i4"),
     }
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
     accuracy = curve.validation_accuracy
     return {
-        "loss": _array(curve.loss, "<f4"),
-        "accuracy": None if accuracy is None else _array(accuracy, "<f4"),
+        "loss": packed_array(curve.loss, "<f4"),
+        "accuracy": None if accuracy is None else packed_array(accuracy, "<f4"),
         "best": int(curve.best),
         "unit": curve.unit,
     }
-
-
-def _array(values: Any, dtype: str) -> dict[str, str]:
-    """Encode numbers for a JavaScript typed array, which is little-endian on all current machines."""
-    kind = {"<i4": "Int32Array", "<f4": "Float32Array"}[dtype]
-    return {"type": kind, "base64": base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()}
-
-
-def _json(value: Any) -> str:
-    """Return JSON that is safe inside a script element: ASCII only, with <, > and & escaped."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _fill(template: str, parts: Mapping[str, str]) -> str:
-    """Replace the placeholders in one pass, so that a part that looks like a placeholder is left as it is."""
-    return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: parts[match[1]], template)

@@ -1,0 +1,64 @@
+"""Pages with a map of rows: a template, the parts that pages share, and data, in one file that needs no network."""
+
+import base64
+import json
+import os
+import re
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from angpn.utils.files import replacing
+from angpn.utils.palette import PALETTE
+
+# The hues of PALETTE, lightened to contrast with a dark ground, and still distinct to colour-blind readers.
+DARK_PALETTE = (
+    "#7663EE", "#9BEBFA", "#58BFC6", "#36A04A", "#B0B83E", "#F5D3A0", "#F58090", "#C0376C", "#C673D6", "#767DA0",
+)  # fmt: skip
+_PARTS = {"STYLE": "report.css", "MAP": "map.html", "SCRIPT": "map.js"}
+
+
+def write_page(template: str, title: str, data: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
+    """Write a page with a map; it opens in any browser, also offline.
+
+    Args:
+        template: The file of the page beside this one.
+        title: Heading of the page.
+        data: What its script reads: plain values, and arrays by :func:`packed_array`.
+        path: The file to write; an existing one is replaced as a whole.
+
+    Returns:
+        The path of the file.
+    """
+    parts = {name: _read(part) for name, part in _PARTS.items()}
+    palette = {"light": PALETTE, "dark": DARK_PALETTE}
+    page = _fill(_read(template), parts | {"TITLE": escape(title), "DATA": _json({**data, "palette": palette})})
+    with replacing(path) as temporary:
+        # A file name that is not valid UTF-8 holds lone surrogates, which a page can only show as unknown characters.
+        temporary.write_bytes(page.encode("utf-8", errors="xmlcharrefreplace"))
+    return Path(path)
+
+
+def _read(name: str) -> str:
+    return files("angpn.labelling").joinpath(name).read_text(encoding="utf-8")
+
+
+def packed_array(values: Any, dtype: str) -> dict[str, str]:
+    """Encode numbers for a JavaScript typed array, which is little-endian on all current machines."""
+    kind = {"<i4": "Int32Array", "<f4": "Float32Array"}[dtype]
+    return {"type": kind, "base64": base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()}
+
+
+def _json(value: Any) -> str:
+    """Return JSON that is safe inside a script element: ASCII only, with <, > and & escaped."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _fill(template: str, parts: Mapping[str, str]) -> str:
+    """Replace the placeholders in one pass, so that a part that looks like a placeholder is left as it is."""
+    return re.sub(r"\{\{([A-Z]+)\}\}", lambda match: parts[match[1]], template)

@@ -1,8 +1,14 @@
-"""Helpers that write label files and read predictions."""
+"""Words of synthetic texts, and helpers that write label files and read predictions."""
 
 import csv
 
 import numpy as np
+
+TOPICS = {
+    "billing": "invoice payment refund card charge bank account price euro subscription receipt",
+    "network": "router wifi cable signal internet connection slow modem outage speed antenna",
+    "parcel": "delivery box courier address late tracking shipped package street door returned",
+}
 
 
 def partial_labels(truth, share, seed=0):

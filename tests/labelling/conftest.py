@@ -5,13 +5,7 @@ import polars
 import pytest
 from sklearn.datasets import load_digits, load_wine
 
-from label_inputs import partial_labels, write_labels
-
-TOPICS = {
-    "billing": "invoice payment refund card charge bank account price euro subscription receipt",
-    "network": "router wifi cable signal internet connection slow modem outage speed antenna",
-    "parcel": "delivery box courier address late tracking shipped package street door returned",
-}
+from label_inputs import TOPICS, partial_labels, write_labels
 
 
 @pytest.fixture(scope="session")

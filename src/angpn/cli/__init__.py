@@ -6,6 +6,7 @@ import typer
 
 import angpn
 from angpn.cli.bench import bench
+from angpn.cli.cluster import cluster
 from angpn.cli.data import data_app
 from angpn.cli.demo import demo
 from angpn.cli.label import label, predict
@@ -20,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Semi-supervised classification when there is no graph.",
 )
-for command in (demo, label, predict, suggest, bench, reproduce):
+for command in (demo, label, predict, suggest, cluster, bench, reproduce):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

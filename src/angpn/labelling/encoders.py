@@ -61,7 +61,12 @@ class TextEncoder:
     @property
     def n_features(self) -> int:
         """The size of the vocabulary."""
-        return len(self._features.vocabulary_)
+        return len(self.vocabulary)
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """The word of each feature."""
+        return self._features.vocabulary_
 
     def to_state(self) -> tuple[TextState, dict[str, Array]]:
         """Return plain values, and arrays."""

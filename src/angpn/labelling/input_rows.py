@@ -43,6 +43,10 @@ class Rows(NamedTuple):
     thumbnails: list[str] | None = None
     sources: list[str | None] | None = None
 
+    def take_images(self, kept: Sequence[int]) -> "Rows":
+        """Return some of the rows of a folder of images."""
+        return self._replace(ids=[self.ids[row] for row in kept], content=[self.content[row] for row in kept])
+
 
 def read_rows(
     path: str | os.PathLike[str],

@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -12,10 +11,10 @@ from angpn.estimators.accuracy_estimate import Estimate, estimate_from
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.base import BaseANGPNClassifier
 from angpn.estimators.network import ANGPNNetworkClassifier
-from angpn.features.image_file import MAX_PIXELS
-from angpn.labelling.encoders import Encoder, encoder_for
+from angpn.labelling.encoders import Encoder
 from angpn.labelling.image_encoder import ImageEncoder
-from angpn.labelling.input_rows import Rows, read_rows
+from angpn.labelling.input_options import InputOptions
+from angpn.labelling.input_rows import Rows
 from angpn.labelling.label_errors import Suspect, find_suspects
 from angpn.labelling.label_file import drawn_at_random, read_labels
 from angpn.labelling.report import Unit
@@ -29,46 +28,26 @@ Model = Literal["auto", "network"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabellingOptions:
-    """Options of a labelling job.
+class LabellingOptions(InputOptions):
+    """Options of a labelling job, beside those of its input.
 
     Attributes:
-        input: Folder of images or file of rows, see :func:`~angpn.labelling.read_rows`.
         labels: CSV file with the header ``id,label`` or ``id,label,source``; give this or ``label_column``.
         label_column: Column of the table that holds the labels, empty where a row is unlabelled.
         source_column: Column of the table that says how the labelled rows were chosen: ``random``, or any other word.
-        text: Column of the table that holds texts to label by.
-        id_column: Column of the table that holds ids; without it the id is the number of the row.
-        drop: Columns of the table to leave out.
-        categorical: Columns of the table to encode as categories.
-        impute: Fill missing values by the median, or by a category of their own.
-        skip_bad: Leave out images that cannot be read.
         excel_safe: Put an apostrophe before ids and labels in ``predictions.csv`` that a spreadsheet would run as a
             formula.
-        max_pixels: An image with more pixels is one that cannot be read.
-        cache: Take the features of images from the user's cache, and keep new ones there.
         holdout: Share of the given labels to hold out of a first fit, to measure accuracy on them; of those drawn at
             random, where their source is known.
-        seed: Seed of the fit and of the held-out labels.
         model: "auto" fits :class:`angpn.ANGPNClassifier`, "network" ``angpn.ANGPNNetworkClassifier``.
         distributed: Whether to distribute the rows among the processes of torchrun, see the classifier.
     """
 
-    input: str | os.PathLike[str]
     labels: str | os.PathLike[str] | None = None
     label_column: str | None = None
     source_column: str | None = None
-    text: str | None = None
-    id_column: str | None = None
-    drop: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    impute: bool = False
-    skip_bad: bool = False
     excel_safe: bool = False
-    max_pixels: int = MAX_PIXELS
-    cache: bool = True
     holdout: float = 0.0
-    seed: int = 0
     model: Model = "auto"
     distributed: bool | None = None
 
@@ -178,19 +157,9 @@ def read_task(options: LabellingOptions) -> LabellingTask:
             + ("no --label-column" if options.label_column is None else "the same column")
             + "; a file of --labels has them in its own column source"
         )
-    rows = read_rows(
-        options.input,
-        text=options.text,
-        label_column=options.label_column,
-        source_column=options.source_column,
-        id_column=options.id_column,
-        drop=options.drop,
-        categorical=options.categorical,
-    )
-    if options.labels is not None and rows.kind == "table" and options.id_column is None and "id" in rows.content:
-        raise ValueError(
-            "the table has a column 'id', got no --id-column; pass --id-column id, or --drop id to count rows"
-        )
+    rows = options.read(label_column=options.label_column, source_column=options.source_column)
+    if options.labels is not None:
+        options.check_id_column(rows)
     labels, sources = (rows.labels, rows.sources) if options.labels is None else read_labels(options.labels, rows.ids)
     assert labels is not None
     y = np.array(labels, dtype=object)
@@ -235,16 +204,7 @@ def make_encoder(task: LabellingTask, *, progress: bool = False) -> Encoder:
     Returns:
         The encoder for this kind of rows.
     """
-    options = task.options
-    return encoder_for(
-        task.rows,
-        impute=options.impute,
-        categorical=options.categorical,
-        skip_bad=options.skip_bad,
-        max_pixels=options.max_pixels,
-        cache=options.cache,
-        progress=progress,
-    )
+    return task.options.make_encoder(task.rows, progress=progress)
 
 
 def make_classifier(options: LabellingOptions, *, progress: bool = False) -> BaseANGPNClassifier:
@@ -331,9 +291,7 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
 def _drop_rows(task: LabellingTask, dropped: set[int]) -> LabellingTask:
     """Return the task without some rows, if labels of two classes and unlabelled rows remain."""
     kept = [row for row in range(len(task.y)) if row not in dropped]
-    rows = task.rows._replace(
-        ids=[task.rows.ids[row] for row in kept], content=[task.rows.content[row] for row in kept]
-    )
+    rows = task.rows.take_images(kept)
     at_random = None if task.labelled_at_random is None else task.labelled_at_random[kept]
     smaller = task._replace(rows=rows, y=task.y[kept], labelled_at_random=at_random)
     lost = task.counts().keys() - smaller.counts().keys()

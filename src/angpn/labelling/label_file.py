@@ -15,19 +15,19 @@ RANDOM = "random"  # the source of a label whose row was drawn at random
 _OF_PREDICTIONS = {"given", "predicted"}  # what the column source of predictions.csv says
 
 
-class FileLabels(NamedTuple):
-    """What a file of labels says of each row.
+class RowLabels(NamedTuple):
+    """The labels of rows, from a file, a column or clusters.
 
     Attributes:
         labels: The label, None where there is none.
-        sources: How the labelled row was chosen, "" where that is not said; None where the file has no such column.
+        sources: How the labelled row was chosen, "" where that is not said; None where nothing says so.
     """
 
     labels: list[str | None]
-    sources: list[str] | None
+    sources: Sequence[str | None] | None
 
 
-def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> FileLabels:
+def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> RowLabels:
     """Read a CSV file with the header ``id,label`` or ``id,label,source``.
 
     Args:
@@ -41,35 +41,61 @@ def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> FileLabels:
         ValueError: If the file cannot be read, lacks the header, repeats an id or names one that is not in ``ids``.
     """
     path = Path(path)
-    try:
-        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            lines = list(csv.DictReader(file))
-    except OSError as error:
-        raise ValueError(f"{path} must be a file of labels that can be read, got {error.strerror}") from None
-    except csv.Error as error:
-        raise ValueError(f"{path} must be a CSV file, got {error}; save it as that") from None
-    if not lines:
-        raise ValueError(f"{path} must hold a header id,label and a line for each label, got no line; label a few rows")
-    if not {"id", "label"} <= lines[0].keys():
-        header = ",".join(str(name) for name in lines[0])
-        raise ValueError(f"{path} must begin with the header id,label, with a comma, got {header}; correct it")
+    lines = read_csv_lines(path, "labels", ("id", "label"), "label a few rows")
     known = set(ids)
     written = [line["id"] or "" for line in lines]
     named = [name if name in known else name.strip() for name in written]
     check_unique(named, str(path))
+    check_known(named, ids, path, "correct these ids")
+    labels = dict(zip(named, ((line["label"] or "").strip() or None for line in lines), strict=True))
+    sources = dict(zip(named, ((line.get("source") or "").strip() for line in lines), strict=True))
+    return RowLabels(
+        [labels.get(name) for name in ids],
+        [sources.get(name, "") for name in ids] if "source" in lines[0] else None,
+    )
+
+
+def read_csv_lines(path: Path, content: str, header: Sequence[str], remedy: str) -> list[dict[str, str | None]]:
+    """Read the lines of a CSV file that has some columns.
+
+    Args:
+        path: The file.
+        content: What it holds, for an error.
+        header: The columns that it must have.
+        remedy: What to do about a file without lines.
+
+    Returns:
+        Each line by the names of its columns.
+
+    Raises:
+        ValueError: If the file cannot be read, has no lines or lacks a column.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+            lines = list(csv.DictReader(file))
+    except OSError as error:
+        raise ValueError(f"{path} must be a file of {content} that can be read, got {error.strerror}") from None
+    except csv.Error as error:
+        raise ValueError(f"{path} must be a CSV file, got {error}; save it as that") from None
+    columns = ",".join(header)
+    if not lines:
+        raise ValueError(f"{path} must hold a header {columns} and a line for each {header[-1]}, got no line; {remedy}")
+    if not set(header) <= lines[0].keys():
+        found = ",".join(str(name) for name in lines[0])
+        raise ValueError(f"{path} must begin with the header {columns}, with a comma, got {found}; correct it")
+    return lines
+
+
+def check_known(named: Sequence[str], ids: Sequence[str], path: Path, remedy: str) -> None:
+    """Raise ValueError if a file names an id that the input does not have."""
+    known = set(ids)
     unknown = [name for name in named if name not in known]
     if unknown:
         others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise ValueError(
             f"{path} must name ids of the input, such as {ids[0]!r}, got {unknown[0]!r}{others} that it does not have; "
-            "correct these ids"
+            f"{remedy}"
         )
-    labels = dict(zip(named, ((line["label"] or "").strip() or None for line in lines), strict=True))
-    sources = dict(zip(named, ((line.get("source") or "").strip() for line in lines), strict=True))
-    return FileLabels(
-        [labels.get(name) for name in ids],
-        [sources.get(name, "") for name in ids] if "source" in lines[0] else None,
-    )
 
 
 def drawn_at_random(labels: Sequence[str | None], sources: Sequence[str | None] | None) -> Array | None:  # (n,) bool

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,15 +23,21 @@ def predictions_csv(lines: Iterable[tuple[str, Any, float, Any, str]], *, excel_
         The lines, each with a newline.
     """
     cell = escape_formula if excel_safe else str
+    cells = (
+        (cell(name), cell(label), f"{confidence:.4f}", cell(second), source)
+        for name, label, confidence, second, source in lines
+    )
+    return csv_text(_HEADER, cells)
+
+
+def csv_text(header: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """Return a header and lines as CSV, each with a newline."""
     text: list[str] = []
     # csv quotes the characters of its own line end only: with "\n", a file name with "\r" would be read as two lines.
     file = SimpleNamespace(write=lambda line: text.append(line.removesuffix("\r\n") + "\n"))
     writer = csv.writer(file, lineterminator="\r\n")
-    writer.writerow(_HEADER)
-    writer.writerows(
-        (cell(name), cell(label), f"{confidence:.4f}", cell(second), source)
-        for name, label, confidence, second, source in lines
-    )
+    writer.writerow(header)
+    writer.writerows(lines)
     return "".join(text)
 
 

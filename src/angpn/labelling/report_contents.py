@@ -1,6 +1,7 @@
 """What the report shows about a result."""
 
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from angpn.labelling.map_layout import map_layout
 from angpn.labelling.report import Curve, LabelReport
 from angpn.labelling.unreliable_rows import describe_unreliable
 
-_EXCERPT_LENGTH = 240  # characters of a text that the report shows
+EXCERPT_LENGTH = 240  # characters of a text that the report shows
 _MAX_UNRELIABLE = 100  # rows that the report lists for a reason
 _MAX_THUMBNAILS = 8000  # about 1.5 kB each
 
@@ -35,7 +36,7 @@ def report_contents(result: LabellingResult) -> LabelReport:
         uncertain=[int(row) for row in model.uncertain(N_UNCERTAIN)],
         suspects=result.suspects,
         curve=Curve(model.loss_curve_, model.validation_scores_, model.best_iter_, result.unit),
-        texts=[text[:_EXCERPT_LENGTH] for text in task.rows.content] if task.rows.kind == "text" else None,
+        texts=[text[:EXCERPT_LENGTH] for text in task.rows.content] if task.rows.kind == "text" else None,
         thumbnails=_report_thumbnails(result),
         facts=_facts(result),
         unreliable=_unreliable(result),
@@ -49,16 +50,19 @@ def _unreliable(result: LabellingResult) -> list[tuple[str, list[int]]]:
 
 
 def _report_thumbnails(result: LabellingResult) -> list[str | None] | None:
-    """Return the thumbnails of at most 8,000 rows, which bound the size of the page; listed and labelled rows first."""
-    thumbnails = result.task.rows.thumbnails
-    if thumbnails is None or len(thumbnails) <= _MAX_THUMBNAILS:
-        return None if thumbnails is None else list(thumbnails)
-    by_priority = [
+    listed = [
         *(suspect.row for suspect in result.suspects),
         *result.model.uncertain(N_UNCERTAIN),
         *np.flatnonzero(result.task.given),
-        *np.random.default_rng(result.task.options.seed).permutation(len(thumbnails)),
     ]
+    return limit_thumbnails(result.task.rows.thumbnails, listed, result.task.options.seed)
+
+
+def limit_thumbnails(thumbnails: Sequence[str] | None, listed: Sequence[int], seed: int) -> list[str | None] | None:
+    """Return the thumbnails of at most 8,000 rows, which bound the size of the page; listed rows first."""
+    if thumbnails is None or len(thumbnails) <= _MAX_THUMBNAILS:
+        return None if thumbnails is None else list(thumbnails)
+    by_priority = [*listed, *np.random.default_rng(seed).permutation(len(thumbnails))]
     shown = set(list(dict.fromkeys(int(row) for row in by_priority))[:_MAX_THUMBNAILS])
     return [thumbnail if row in shown else None for row, thumbnail in enumerate(thumbnails)]
 

@@ -84,7 +84,12 @@ class TableEncoder:
     @property
     def n_features(self) -> int:
         """How many features a row has."""
-        return sum(1 if column.values is None else len(column.values) for column in self._columns)
+        return len(self.feature_columns)
+
+    @property
+    def feature_columns(self) -> list[tuple[str, str | None]]:
+        """The name of each feature's column, and the category that it stands for, None for numbers."""
+        return [(column.name, value) for column in self._columns for value in column.values or (None,)]
 
     def to_state(self) -> tuple[TableState, dict[str, Array]]:
         """Return plain values, and arrays."""

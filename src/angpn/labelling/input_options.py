@@ -1,0 +1,69 @@
+"""Options of an input that every command reads alike: which columns, and how they become features."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from angpn.features.image_file import MAX_PIXELS
+from angpn.labelling.encoders import Encoder, encoder_for
+from angpn.labelling.input_rows import Rows, read_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions:
+    """Options of an input.
+
+    Attributes:
+        input: Folder of images or file of rows, see :func:`~angpn.labelling.read_rows`.
+        text: Column of the table that holds texts; the rows are then texts.
+        id_column: Column of the table that holds ids; without it the id is the number of the row.
+        drop: Columns of the table to leave out.
+        categorical: Columns of the table to encode as categories.
+        impute: Fill missing values by the median, or by a category of their own.
+        skip_bad: Leave out images that cannot be read.
+        max_pixels: An image with more pixels is one that cannot be read.
+        cache: Take the features of images from the user's cache, and keep new ones there.
+        seed: Seed of all that is drawn.
+    """
+
+    input: str | os.PathLike[str]
+    text: str | None = None
+    id_column: str | None = None
+    drop: Sequence[str] = ()
+    categorical: Sequence[str] = ()
+    impute: bool = False
+    skip_bad: bool = False
+    max_pixels: int = MAX_PIXELS
+    cache: bool = True
+    seed: int = 0
+
+    def read(self, *, label_column: str | None = None, source_column: str | None = None) -> Rows:
+        """Read the rows of the input, see :func:`~angpn.labelling.read_rows`."""
+        return read_rows(
+            self.input,
+            text=self.text,
+            label_column=label_column,
+            source_column=source_column,
+            id_column=self.id_column,
+            drop=self.drop,
+            categorical=self.categorical,
+        )
+
+    def check_id_column(self, rows: Rows) -> None:
+        """Refuse a table with a column ``id`` that is not said to hold ids: it would be a feature."""
+        if rows.kind == "table" and self.id_column is None and "id" in rows.content:
+            raise ValueError(
+                "the table has a column 'id', got no --id-column; pass --id-column id, or --drop id to count rows"
+            )
+
+    def make_encoder(self, rows: Rows, *, progress: bool = False) -> Encoder:
+        """Return the unfitted encoder for these rows."""
+        return encoder_for(
+            rows,
+            impute=self.impute,
+            categorical=self.categorical,
+            skip_bad=self.skip_bad,
+            max_pixels=self.max_pixels,
+            cache=self.cache,
+            progress=progress,
+        )

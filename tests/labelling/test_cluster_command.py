@@ -1,0 +1,220 @@
+"""The real command on small data without labels."""
+
+import csv
+import json
+import os
+
+import numpy as np
+import polars
+import pytest
+from typer.testing import CliRunner
+
+from angpn.cli import app
+from label_inputs import TOPICS
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def fill_in(folder, labels):
+    """Write labels into names.csv, by cluster."""
+    lines = read(folder / "names.csv")
+    with (folder / "names.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, lines[0].keys())
+        writer.writeheader()
+        writer.writerows({**line, "label": labels.get(line["cluster"], "")} for line in lines)
+
+
+TICKETS = ("--text", "body", "--id-column", "ticket")
+
+
+@pytest.fixture(scope="module")
+def clustered(tickets, tmp_path_factory):
+    """The tickets, their topics, and a folder with their clusters."""
+    path, topics = tickets
+    folder = tmp_path_factory.mktemp("clustered") / "out"
+    done = run("cluster", path, *TICKETS, "-o", folder)
+    assert done.exit_code == 0, done.stderr
+    return path, topics, folder, done.stdout
+
+
+def topic_of_clusters(folder, topics):
+    return {line["cluster"]: topics[line["id"]] for line in read(folder / "clusters.csv")}
+
+
+def test_texts_fall_into_their_topics_and_are_named_by_their_words(clustered):
+    path, topics, folder, shown = clustered
+    assert sorted(os.listdir(folder)) == ["clusters", "clusters.csv", "names.csv", "report.html"]
+    lines = read(folder / "clusters.csv")
+    assert list(lines[0]) == ["id", "cluster", "name", "typicality", "margin"]
+    assert [line["id"] for line in lines] == list(topics)
+    by_cluster = topic_of_clusters(folder, topics)
+    assert np.mean([topics[line["id"]] == by_cluster[line["cluster"]] for line in lines]) > 0.98
+    names = read(folder / "names.csv")
+    assert list(names[0]) == ["cluster", "label", "size", "name", "examples"]
+    assert [line["cluster"] for line in names] == ["0", "1", "2"]
+    assert {line["label"] for line in names} == {""}
+    assert sum(int(line["size"]) for line in names) == 150
+    bodies = dict(polars.read_csv(path).select("ticket", "body").iter_rows())
+    for line in names:
+        words = line["name"].split(", ")
+        assert len(words) == 3
+        assert set(words) <= set(TOPICS[by_cluster[line["cluster"]]].split())
+        members = [row for row in lines if row["cluster"] == line["cluster"]]
+        most_typical = max(members, key=lambda row: float(row["typicality"]))
+        assert line["examples"].startswith(bodies[most_typical["id"]][:60])
+        assert f"rows  {line['name']}" in shown
+    assert "3 clusters of 150 rows in" in shown
+
+
+def test_a_table_is_named_by_columns_and_the_same_twice(wine, tmp_path):
+    path, _ = wine
+    for out in ("one", "two"):
+        done = run("cluster", path, "--drop", "cultivar", "-k", 3, "-o", tmp_path / out, "--json")
+        assert done.exit_code == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert (facts["kind"], facts["rows"], facts["eigengap"]) == ("table", 178, None)
+    assert [found["cluster"] for found in facts["clusters"]] == [0, 1, 2]
+    assert any("proline high" in found["name"] for found in facts["clusters"])
+    for found in facts["clusters"]:
+        assert len(found["typical"]) == 10
+        assert len(found["borderline"]) == 5
+        assert not set(found["typical"]) & set(found["borderline"])
+    same = [[(tmp_path / out / name).read_bytes() for name in ("clusters.csv", "names.csv")] for out in ("one", "two")]
+    assert same[0] == same[1]
+    assert facts["files"]["report.html"] == str(tmp_path / "two" / "report.html")
+
+
+def test_an_array_is_named_by_its_typical_rows_and_quiet_prints_nothing(embeddings, tmp_path):
+    path, *_ = embeddings
+    done = run("cluster", path, "-k", 5, "-o", tmp_path / "out", "--quiet")
+    assert (done.exit_code, done.stdout) == (0, "")
+    lines = read(tmp_path / "out" / "clusters.csv")
+    for line in read(tmp_path / "out" / "names.csv"):
+        members = [row for row in lines if row["cluster"] == line["cluster"]]
+        assert len(members) == int(line["size"])
+        assert line["name"] == f"like {max(members, key=lambda row: float(row['typicality']))['id']}"
+        assert line["examples"].split(" | ")[0] == line["name"].removeprefix("like ")
+
+
+@pytest.mark.slow
+def test_images_are_shown_in_the_report_and_bad_ones_left_out(photos, tmp_path):
+    folder, _, truth = photos
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    for name in truth:
+        (mixed / name).write_bytes((folder / name).read_bytes())
+    (mixed / "bad.png").write_text("no image")
+    done = run("cluster", mixed, "-o", tmp_path / "out")
+    assert done.exit_code == 1
+    assert "bad.png must be an image that can be decoded" in done.stderr
+    done = run("cluster", mixed, "--skip-bad", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert "skipped bad.png: " in done.stdout
+    lines = read(tmp_path / "out" / "clusters.csv")
+    assert [line["id"] for line in lines] == sorted(truth)
+    assert (tmp_path / "out" / "report.html").read_text().count("data:image/jpeg") == 120
+
+
+def test_a_dry_run_prints_what_was_read_and_writes_nothing(wine, tmp_path):
+    path, _ = wine
+    done = run("cluster", path, "--drop", "cultivar", "--dry-run", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert "178 rows of table" in done.stdout
+    assert "categories: colour" in done.stdout
+    assert json.loads(run("cluster", path, "--drop", "cultivar", "--dry-run", "--json").stdout)["dry_run"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_number_that_is_a_guess_is_called_so(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).normal(size=(500, 10)))
+    done = run("cluster", tmp_path / "noise.npy", "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert "the number of clusters is a guess; choose one by -k" in done.stdout
+
+
+def test_a_second_run_replaces_clusters_but_not_names_that_were_filled_in(wine, tmp_path):
+    path, _ = wine
+    command = ("cluster", path, "--drop", "cultivar", "-o", tmp_path / "out", "-q", "-k")
+    for k in (2, 3):
+        assert run(*command, k).exit_code == 0
+        assert len(read(tmp_path / "out" / "names.csv")) == k
+    fill_in(tmp_path / "out", {"1": "mine"})
+    before = (tmp_path / "out" / "names.csv").read_bytes()
+    done = run(*command, 2)
+    assert done.exit_code == 1
+    assert "names.csv must have no labels to be replaced, got 'mine' filled in; name another folder" in done.stderr
+    assert (tmp_path / "out" / "names.csv").read_bytes() == before
+    (tmp_path / "out" / "names.csv").unlink()
+    (tmp_path / "out" / "names.csv").write_text("who\nAnna\n")
+    assert "names.csv must be one of angpn or not there, got another file" in run(*command, 2).stderr
+    assert (tmp_path / "out" / "names.csv").read_text() == "who\nAnna\n"
+
+
+def test_no_cell_of_the_names_is_run_as_a_formula(tmp_path):
+    generator = np.random.default_rng(0)
+    kind = np.repeat(["a", "b"], 30)
+    columns = {"key": [f"=cmd{row}" for row in range(60)], "=x": generator.normal(size=60) + 9 * (kind == "a")}
+    polars.DataFrame(columns | {"y": generator.normal(size=60)}).write_csv(tmp_path / "t.csv")
+    assert run("cluster", tmp_path / "t.csv", "--id-column", "key", "-k", 2, "-o", tmp_path / "out").exit_code == 0
+    names = read(tmp_path / "out" / "names.csv")
+    assert {line["name"] for line in names} == {"'=x high", "'=x low"}
+    assert all(line["examples"].startswith("'=cmd") for line in names)
+    assert read(tmp_path / "out" / "clusters.csv")[0]["id"] == "=cmd0"  # as it came: --clusters looks it up
+
+
+# Errors are one line, and nothing is written
+
+
+def error_of(tmp_path, *arguments):
+    before = sorted(os.listdir(tmp_path))
+    done = run(*arguments, "-o", tmp_path / "out")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert sorted(os.listdir(tmp_path)) == before
+    return done.stderr
+
+
+def table(tmp_path, **columns):
+    polars.DataFrame(columns).write_csv(tmp_path / "t.csv")
+    return tmp_path / "t.csv"
+
+
+def test_inputs_that_have_no_clusters(tmp_path):
+    x = [float(number**2) for number in range(6)]
+    path = table(tmp_path, x=x, y=x[::-1])
+    assert "-k must be at most the number of rows, 6, got 7; ask for fewer" in error_of(
+        tmp_path, "cluster", path, "-k", 7
+    )
+    assert run("cluster", path, "-k", "1").exit_code == 2
+    path = table(tmp_path, x=[1.0])
+    assert "at least 3 rows are needed to find clusters, got 1; pass more" in error_of(tmp_path, "cluster", path)
+    path = table(tmp_path, x=[5.0] * 30, y=["a"] * 30)
+    assert "rows must differ to be clustered, got 30 that are all alike" in error_of(tmp_path, "cluster", path)
+    (tmp_path / "t.txt").write_text("the same words\n" * 9)
+    assert "must have a word that distinguishes them" in error_of(tmp_path, "cluster", tmp_path / "t.txt")
+    np.save(tmp_path / "eye.npy", np.eye(3))
+    assert "must fall into two clusters or more, got one" in error_of(tmp_path, "cluster", tmp_path / "eye.npy")
+
+
+def test_columns_that_are_missing_or_hold_ids(tmp_path):
+    path = table(tmp_path, id=[1, 2, 3, 4], x=[1.0, 2.0, None, 4.0])
+    assert "must have a column 'body', got 'id', 'x'" in error_of(tmp_path, "cluster", path, "--text", "body")
+    assert "must have a column 'key', got 'id', 'x'" in error_of(tmp_path, "cluster", path, "--id-column", "key")
+    assert "pass --id-column id, or --drop id" in error_of(tmp_path, "cluster", path)
+    assert "1 missing in 1 columns" in error_of(tmp_path, "cluster", path, "--drop", "id")
+    assert "none there; check the name" in error_of(tmp_path, "cluster", tmp_path / "none.csv")
+
+
+def test_fewer_clusters_than_asked_for_are_a_warning(tmp_path):
+    path = table(tmp_path, x=[0.0, 0.0, 0.1, 9.0, 9.0, 9.1], y=[0.0, 0.1, 0.0, 9.0, 9.1, 9.0])
+    done = run("cluster", path, "-k", 6, "-o", tmp_path / "out")
+    assert done.exit_code == 0, done.stderr
+    assert "-k asks for 6 clusters, got 2" in done.stderr

@@ -1,4 +1,4 @@
-"""The real command on small data without labels."""
+"""The real command on small data without labels, and the way from named clusters to labels."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from angpn.cli import app
-from label_inputs import TOPICS
+from label_inputs import TOPICS, read_predictions, write_labels
 
 
 def run(*arguments):
@@ -44,6 +44,17 @@ def clustered(tickets, tmp_path_factory):
     return path, topics, folder, done.stdout
 
 
+@pytest.fixture
+def named(clustered, tmp_path):
+    """A copy of these clusters, with the topic of each filled in."""
+    path, topics, folder, _ = clustered
+    (tmp_path / "clusters").mkdir()
+    for name in ("clusters.csv", "names.csv"):
+        (tmp_path / "clusters" / name).write_bytes((folder / name).read_bytes())
+    fill_in(tmp_path / "clusters", topic_of_clusters(folder, topics))
+    return path, topics, tmp_path / "clusters"
+
+
 def topic_of_clusters(folder, topics):
     return {line["cluster"]: topics[line["id"]] for line in read(folder / "clusters.csv")}
 
@@ -71,6 +82,7 @@ def test_texts_fall_into_their_topics_and_are_named_by_their_words(clustered):
         assert line["examples"].startswith(bodies[most_typical["id"]][:60])
         assert f"rows  {line['name']}" in shown
     assert "3 clusters of 150 rows in" in shown
+    assert f"angpn label {path} --clusters {folder} --text body --id-column ticket" in shown
 
 
 def test_a_table_is_named_by_columns_and_the_same_twice(wine, tmp_path):
@@ -117,6 +129,7 @@ def test_images_are_shown_in_the_report_and_bad_ones_left_out(photos, tmp_path):
     done = run("cluster", mixed, "--skip-bad", "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
     assert "skipped bad.png: " in done.stdout
+    assert "--skip-bad" in done.stdout.splitlines()[-1]
     lines = read(tmp_path / "out" / "clusters.csv")
     assert [line["id"] for line in lines] == sorted(truth)
     assert (tmp_path / "out" / "report.html").read_text().count("data:image/jpeg") == 120
@@ -218,3 +231,69 @@ def test_fewer_clusters_than_asked_for_are_a_warning(tmp_path):
     done = run("cluster", path, "-k", 6, "-o", tmp_path / "out")
     assert done.exit_code == 0, done.stderr
     assert "-k asks for 6 clusters, got 2" in done.stderr
+
+
+# From named clusters to labels
+
+
+def test_named_clusters_label_all_rows(named, tmp_path):
+    path, topics, folder = named
+    done = run("label", path, *TICKETS, "--clusters", folder, "-o", tmp_path / "out", "--json")
+    assert done.exit_code == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["classes"] == {"billing": 8, "network": 10, "parcel": 10}  # at most a fifth, and at most ten
+    assert facts["at_random"] == 0
+    assert facts["estimate"]["sample"] == "not random"
+    lines = read_predictions(tmp_path / "out" / "predictions.csv")
+    assert np.mean([line["label"] == topics[line["id"]] for line in lines]) > 0.95
+    typicality = {line["id"]: float(line["typicality"]) for line in read(folder / "clusters.csv")}
+    for topic in ("billing", "network", "parcel"):
+        of_topic = [line for line in lines if line["label"] == topic]
+        given = [typicality[line["id"]] for line in of_topic if line["source"] == "given"]
+        assert sorted(given) == sorted(typicality[line["id"]] for line in of_topic)[-len(given) :]
+
+
+def test_a_label_of_ones_own_wins_and_two_clusters_may_share_one(named, tmp_path):
+    path, _, folder = named
+    clusters = read(folder / "clusters.csv")
+    best = max((line for line in clusters if line["cluster"] == "0"), key=lambda line: float(line["typicality"]))["id"]
+    fill_in(folder, {"0": "message", "1": "message"})
+    labels = write_labels(tmp_path / "l.csv", [best, clusters[0]["id"]], ["mine", "mine"])
+    options = (*TICKETS, "--clusters", folder, "--dry-run", "--json")
+    facts = json.loads(run("label", path, *options, "--labels", labels).stdout)
+    assert facts["classes"] == {"message": 19, "mine": 2}
+    assert facts["at_random"] == 0
+    labels.write_text(f"id,label,source\n{clusters[0]['id']},mine,random\n")
+    assert json.loads(run("label", path, *options, "--labels", labels).stdout)["at_random"] == 1
+    facts = json.loads(run("label", path, *options, "--label-column", "topic").stdout)
+    assert facts["classes"].keys() == {"message", "billing", "network", "parcel"}
+
+
+def test_names_that_cannot_be_used(named, tmp_path):
+    path, _, folder = named
+
+    def error(**content):
+        for name, text in content.items():
+            (folder / f"{name}.csv").write_text(text)
+        return error_of(tmp_path, "label", path, *TICKETS, "--clusters", folder)
+
+    good = (folder / "clusters.csv").read_text()
+    assert "names.csv must name clusters of clusters.csv, from 0 to 2, got '7'" in error(names="cluster,label\n7,a\n")
+    assert "must name each row once, got '1' twice" in error(names="cluster,label\n1,a\n1,b\n")
+    assert "must have a label for some clusters, got none; fill in" in error(names="cluster,label\n0,\n1, \n2,\n")
+    assert "at least two classes, got only 'a'" in error(names="cluster,label\n0,a\n1,a\n")
+    assert "with a comma, got cluster;label" in error(names="cluster;label\n0;a\n")
+    assert "header cluster,label and a line for each label, got no line" in error(names="")
+    names = "cluster,label\n0,a\n1,b\n"
+    message = (
+        "clusters.csv must name ids of the input, such as 'T0000', got 'x' that it does not have; pass the input and"
+    )
+    assert message in error(names=names, clusters=f"{good}x,0,name,0.1,0.1\n")
+    assert "must have numbers in its column typicality, got 'high'" in error(
+        clusters="id,cluster,name,typicality,margin\nT0000,0,name,high,0.1\n"
+    )
+    assert "got no line; run angpn cluster again" in error(clusters="")
+    (folder / "clusters.csv").unlink()
+    assert "clusters.csv must be a file of clusters that can be read, got No such file" in error()
+    done = run("label", path, *TICKETS, "--clusters", tmp_path / "none", "-o", tmp_path / "out")
+    assert "must be a file of clusters that can be read" in done.stderr

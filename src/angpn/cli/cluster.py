@@ -1,5 +1,6 @@
 """``angpn cluster``: find groups in an input without labels, for a person to name."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,7 +37,7 @@ def cluster(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
 ) -> None:
-    """Find clusters of rows without labels, described for a person to name."""
+    """Find clusters of rows without labels; name them, and angpn label --clusters labels the rows."""
     from angpn.labelling import (
         ClusteringOptions,
         check_clusters_folder,
@@ -90,7 +91,11 @@ def cluster(
         "seconds": round(result.seconds, 1),
         "files": {name: str(path) for name, path in files.items()},
     }
-    print_result(about, _result_summary(about), as_json=as_json, quiet=quiet)
+    named = {"--text": text, "--id-column": id_column, "--drop": drop, "--categorical": categorical}
+    again = [part for option, value in named.items() if value for part in (option, value)]
+    flags = [flag for flag, given in (("--impute", impute), ("--skip-bad", skip_bad)) if given]
+    command = shlex.join(["angpn", "label", input, "--clusters", str(output), *again, *flags])
+    print_result(about, _result_summary(about, command), as_json=as_json, quiet=quiet)
 
 
 def _rows_summary(about: dict[str, Any]) -> list[str]:
@@ -99,7 +104,7 @@ def _rows_summary(about: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _result_summary(about: dict[str, Any]) -> list[str]:
+def _result_summary(about: dict[str, Any], next_command: str) -> list[str]:
     found, gap = about["clusters"], about["eigengap"]
     counted = f"{len(found)} clusters of {about['rows']:,} rows in {about['seconds']} s"
     lines = [counted if gap is None else f"{counted}; eigengap {gap:.2f}, from 0 to 1"]
@@ -109,4 +114,4 @@ def _result_summary(about: dict[str, Any]) -> list[str]:
     lines += [f"  {one['cluster']:>{digits}}  {one['size']:>{width},} rows  {one['name']}" for one in found]
     lines += [f"skipped {name}: {reason}" for name, reason in about["skipped"].items()]
     lines += [f"{name}: {path}" for name, path in about["files"].items()]
-    return lines
+    return [*lines, f"fill in the column label of names.csv, then run: {next_command}"]

@@ -61,6 +61,9 @@ def label(
     ],
     labels: Annotated[Path | None, typer.Option(help="CSV file with the header id,label or id,label,source.")] = None,
     label_column: Annotated[str | None, typer.Option(help="Column with the labels, empty where unlabelled.")] = None,
+    clusters: Annotated[
+        Path | None, typer.Option(help="Folder of angpn cluster, with labels filled into its names.csv.")
+    ] = None,
     source_column: Annotated[
         str | None,
         typer.Option(help="Column that says how labelled rows were chosen: random, or another word such as suggested."),
@@ -124,6 +127,7 @@ def label(
         input=input,
         labels=labels,
         label_column=label_column,
+        clusters=clusters,
         source_column=source_column,
         text=text,
         id_column=id_column,

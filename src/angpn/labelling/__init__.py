@@ -2,7 +2,8 @@
 
 rows (read the input) -> encoders (features) -> job (fit and collect results) -> output (predictions, model and report,
 in a folder that is replaced as a whole).
-Without labels: rows -> encoders -> cluster_job -> cluster_output (clusters, names for a person to fill in, and report).
+Without labels: rows -> encoders -> cluster_job -> cluster_output (clusters, names for a person to fill in, and report);
+cluster_labels turns filled-in names into labels.
 """
 
 from angpn.labelling.cluster_job import ClusteringOptions, ClusteringResult, read_unlabelled, run_clustering

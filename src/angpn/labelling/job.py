@@ -11,12 +11,13 @@ from angpn.estimators.accuracy_estimate import Estimate, estimate_from
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.base import BaseANGPNClassifier
 from angpn.estimators.network import ANGPNNetworkClassifier
+from angpn.labelling.cluster_labels import join_labels, read_cluster_labels
 from angpn.labelling.encoders import Encoder
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
 from angpn.labelling.label_errors import Suspect, find_suspects
-from angpn.labelling.label_file import drawn_at_random, read_labels
+from angpn.labelling.label_file import RowLabels, drawn_at_random, read_labels
 from angpn.labelling.report import Unit
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
@@ -34,6 +35,8 @@ class LabellingOptions(InputOptions):
     Attributes:
         labels: CSV file with the header ``id,label`` or ``id,label,source``; give this or ``label_column``.
         label_column: Column of the table that holds the labels, empty where a row is unlabelled.
+        clusters: Folder that ``angpn cluster`` wrote, with labels filled into its ``names.csv``: they are given to the
+            most typical rows of each cluster that have no other.
         source_column: Column of the table that says how the labelled rows were chosen: ``random``, or any other word.
         excel_safe: Put an apostrophe before ids and labels in ``predictions.csv`` that a spreadsheet would run as a
             formula.
@@ -45,6 +48,7 @@ class LabellingOptions(InputOptions):
 
     labels: str | os.PathLike[str] | None = None
     label_column: str | None = None
+    clusters: str | os.PathLike[str] | None = None
     source_column: str | None = None
     excel_safe: bool = False
     holdout: float = 0.0
@@ -147,8 +151,11 @@ def read_task(options: LabellingOptions) -> LabellingTask:
         raise ValueError(
             f"--holdout must lie between 0 and 1, got {options.holdout}; 0.2 holds out a fifth of the labels"
         )
-    if options.labels is None and options.label_column is None:
-        raise ValueError("labels must come from --labels FILE or --label-column NAME, got none; pass one of them")
+    if options.labels is None and options.label_column is None and options.clusters is None:
+        raise ValueError(
+            "labels must come from --labels FILE or --label-column NAME, got none; pass one of them, or name the "
+            "clusters that angpn cluster finds and pass --clusters FOLDER"
+        )
     if options.labels is not None and options.label_column is not None:
         raise ValueError("labels must come from --labels FILE or --label-column NAME, got both; pass one of them")
     if options.source_column is not None and options.label_column in (None, options.source_column):
@@ -158,10 +165,9 @@ def read_task(options: LabellingOptions) -> LabellingTask:
             + "; a file of --labels has them in its own column source"
         )
     rows = options.read(label_column=options.label_column, source_column=options.source_column)
-    if options.labels is not None:
+    if options.labels is not None or options.clusters is not None:
         options.check_id_column(rows)
-    labels, sources = (rows.labels, rows.sources) if options.labels is None else read_labels(options.labels, rows.ids)
-    assert labels is not None
+    labels, sources = _read_labels(options, rows)
     y = np.array(labels, dtype=object)
     _check_class_names({label for label in labels if label is not None})
     task = LabellingTask(options, rows, y, drawn_at_random(labels, sources))
@@ -174,6 +180,15 @@ def read_task(options: LabellingOptions) -> LabellingTask:
     if task.given.all():
         raise ValueError(f"some rows must be unlabelled, got a label for all {len(y)}; there is nothing to label")
     return task
+
+
+def _read_labels(options: LabellingOptions, rows: Rows) -> RowLabels:
+    """Return the labels from a file or a column, and those of named clusters for rows without one."""
+    if options.labels is not None:
+        own = read_labels(options.labels, rows.ids)
+    else:
+        own = RowLabels(rows.labels or [None] * len(rows.ids), rows.sources)
+    return own if options.clusters is None else join_labels(own, read_cluster_labels(options.clusters, rows.ids))
 
 
 def _check_class_names(names: set[str]) -> None:

@@ -20,6 +20,7 @@ from angpn.labelling.table_encoder import MISSING, TableEncoder
 from angpn.utils.typing import Array
 
 _MAP_FEATURES = 50  # that t-SNE is computed of
+_MOST_CELLS = 8  # of a row of a table that the page shows
 _N_NEAREST = 8  # rows that are listed and linked on the map for the selected one
 
 
@@ -110,7 +111,7 @@ def _excerpts(result: ClusteringResult) -> list[str] | None:
         return [text[:EXCERPT_LENGTH] for text in rows.content]
     if isinstance(encoder, TableEncoder):
         names = order_columns(result.features, result.model.labels_, encoder.feature_columns)
-        columns = [_cells(rows.content[name]) for name in names]
+        columns = [_cells(rows.content[name]) for name in names[:_MOST_CELLS]]
         return [" · ".join(cells)[:EXCERPT_LENGTH] for cells in zip(*columns, strict=True)]
     return None
 

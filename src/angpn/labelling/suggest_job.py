@@ -14,10 +14,9 @@ from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.clustering import ANGPNClusterer
 from angpn.estimators.suggest import find_suggestions
 from angpn.estimators.suggestion import Strategy, Suggestion
-from angpn.features.image_file import MAX_PIXELS
-from angpn.labelling.encoders import encoder_for
 from angpn.labelling.image_encoder import ImageEncoder
-from angpn.labelling.input_rows import Rows, read_rows
+from angpn.labelling.input_options import InputOptions
+from angpn.labelling.input_rows import Rows
 from angpn.labelling.label_file import read_labels
 from angpn.labelling.predictions import encode_csv, escape_formula
 from angpn.utils.files import replacing
@@ -27,34 +26,22 @@ HEADER = ("id", "label", "suggestion", "reason")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuggestOptions:
-    """Options of a job that suggests rows; those that it shares with a labelling job mean the same.
+class SuggestOptions(InputOptions):
+    """Options of a job that suggests rows, beside those of its input.
 
     Attributes:
-        input: Folder of images or file of rows.
         labels: CSV files with the header ``id,label``; a label may be empty. Later files win.
         label_column: Column of the table that holds labels.
         n: How many rows to suggest.
         strategy: How rows are chosen, see :func:`angpn.suggest`.
         per_cluster: Suggest the most typical rows of each cluster instead, for who wants to name classes first.
-        text, id_column, drop, categorical, impute, skip_bad, max_pixels, cache, seed: As for a labelling job.
     """
 
-    input: str | os.PathLike[str]
     labels: Sequence[str | os.PathLike[str]] = ()
     label_column: str | None = None
     n: int = 20
     strategy: Strategy = "herding"
     per_cluster: bool = False
-    text: str | None = None
-    id_column: str | None = None
-    drop: Sequence[str] = ()
-    categorical: Sequence[str] = ()
-    impute: bool = False
-    skip_bad: bool = False
-    max_pixels: int = MAX_PIXELS
-    cache: bool = True
-    seed: int = 0
 
 
 class SuggestedRow(NamedTuple):
@@ -105,24 +92,9 @@ def suggest_rows(options: SuggestOptions, *, progress: bool = False) -> SuggestR
     """
     if options.labels and options.label_column is not None:
         raise ValueError("labels must come from --labels FILE or --label-column NAME, got both; pass one of them")
-    rows = read_rows(
-        options.input,
-        text=options.text,
-        label_column=options.label_column,
-        id_column=options.id_column,
-        drop=options.drop,
-        categorical=options.categorical,
-    )
+    rows = options.read(label_column=options.label_column)
     labels = _labels(options, rows)
-    encoder = encoder_for(
-        rows,
-        impute=options.impute,
-        categorical=options.categorical,
-        skip_bad=options.skip_bad,
-        max_pixels=options.max_pixels,
-        cache=options.cache,
-        progress=progress,
-    )
+    encoder = options.make_encoder(rows, progress=progress)
     features = encoder.fit(rows.content)
     ids, skipped = rows.ids, dict[str, str]()
     if isinstance(encoder, ImageEncoder) and encoder.unreadable:

@@ -160,7 +160,7 @@ def test_a_second_run_replaces_the_first(wine, tmp_path):
         command = ["label", str(path), "--label-column", "cultivar", "-o", str(tmp_path / "out"), "--seed", seed]
         assert CliRunner().invoke(app, command).exit_code == 0
     found = sorted(os.listdir(tmp_path / "out"))
-    assert found == ["mine.txt", "model", "predictions.csv", "report.html"]
+    assert found == ["mine.txt", "model", "next.csv", "predictions.csv", "report.html"]
     assert os.listdir(tmp_path) == ["out"]
 
 

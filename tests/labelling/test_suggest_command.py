@@ -80,6 +80,56 @@ def test_a_person_goes_from_nothing_to_labels(texts, tmp_path):
     assert json.loads(done.output)["labelled"] == 11
 
 
+def label(*arguments):
+    done = CliRunner().invoke(app, ["label", *map(str, arguments), "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_labelling_goes_on_with_the_rows_that_angpn_label_suggests(texts, tmp_path):
+    path, truth = texts
+    first, out = tmp_path / "first.csv", tmp_path / "out"
+    run(path, "--text", "body", "--id-column", "name", "-n", 9, "-o", first)
+    fill_in(first, truth)
+    columns = "--text", "body", "--id-column", "name", "-o", out
+    facts = label(path, *columns, "--labels", first)
+    assert facts["given"] == 9
+    assert facts["at_random"] == 0  # suggested rows are no random sample
+    following = out / "next.csv"
+    assert facts["files"]["next.csv"] == str(following)
+    assert len(read(following)) == 20
+    assert all(line["suggestion"] in WORDS for line in read(following))
+
+    fill_in(following, truth)
+    before = following.read_bytes()
+    facts = label(path, *columns, "--labels", first, "--labels", following)
+    assert facts["given"] == 29
+    assert following.read_bytes() == before  # a person's work is kept
+    assert facts["files"]["next.csv"] == str(out / "next-2.csv")
+
+
+def test_rows_drawn_at_random_measure_accuracy(texts, tmp_path):
+    path, truth = texts
+    out = tmp_path / "random.csv"
+    run(path, "--text", "body", "--id-column", "name", "--strategy", "random", "-n", 12, "-o", out)
+    assert all(line["reason"] == "drawn at random" for line in read(out))
+    fill_in(out, truth)
+    facts = label(path, "--text", "body", "--id-column", "name", "--labels", out, "-o", tmp_path / "out")
+    assert facts["at_random"] == 12
+    assert facts["estimate"]["sample"] == "random"
+
+
+def test_of_several_files_the_later_wins_and_empty_labels_say_nothing(texts, tmp_path):
+    path, truth = texts
+    names = list(truth)[:9]
+    files = tmp_path / "a.csv", tmp_path / "b.csv"
+    files[0].write_text("id,label\n" + "".join(f"{name},{truth[name]}\n" for name in names))
+    files[1].write_text(f"id,label\n{names[0]},other\n{names[1]},\n")
+    columns = "--text", "body", "--id-column", "name", "-o", tmp_path / "out"
+    facts = label(path, *columns, "--labels", files[0], "--labels", files[1], "--dry-run")
+    assert facts["classes"] == {"air": 3, "other": 1, "rock": 3, "sea": 2}
+
+
 def test_empty_rows_and_duplicates_are_left_out_and_all_others_come(texts):
     path, _ = texts
     done = run(path, "--text", "body", "--id-column", "name", "-n", 200, "-o", "-")

@@ -59,7 +59,10 @@ def label(
     input: Annotated[
         str, typer.Argument(help="A folder of images, .csv, .tsv, .parquet, .npy, .npz or .txt; - reads CSV.")
     ],
-    labels: Annotated[Path | None, typer.Option(help="CSV file with the header id,label or id,label,source.")] = None,
+    labels: Annotated[
+        list[Path] | None,
+        typer.Option(help="CSV file with the header id,label or id,label,source; may be given several times."),
+    ] = None,
     label_column: Annotated[str | None, typer.Option(help="Column with the labels, empty where unlabelled.")] = None,
     clusters: Annotated[
         Path | None, typer.Option(help="Folder of angpn cluster, with labels filled into its names.csv.")
@@ -125,7 +128,7 @@ def label(
         quiet, as_json = True, False  # the main process prints and writes for all
     options = LabellingOptions(
         input=input,
-        labels=labels,
+        labels=labels or None,
         label_column=label_column,
         clusters=clusters,
         source_column=source_column,

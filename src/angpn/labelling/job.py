@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -11,19 +12,20 @@ from angpn.estimators.accuracy_estimate import Estimate, estimate_from
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.base import BaseANGPNClassifier
 from angpn.estimators.network import ANGPNNetworkClassifier
+from angpn.estimators.suggestion import Suggestion
 from angpn.labelling.cluster_labels import join_labels, read_cluster_labels
 from angpn.labelling.encoders import Encoder
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
 from angpn.labelling.label_errors import Suspect, find_suspects
-from angpn.labelling.label_file import RowLabels, drawn_at_random, read_labels
+from angpn.labelling.label_file import RowLabels, drawn_at_random, read_label_files
 from angpn.labelling.report import Unit
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
 
 N_INFLUENCES = 8
-N_UNCERTAIN = 20
+N_SUGGESTED = 20
 
 Model = Literal["auto", "network"]
 
@@ -33,7 +35,8 @@ class LabellingOptions(InputOptions):
     """Options of a labelling job, beside those of its input.
 
     Attributes:
-        labels: CSV file with the header ``id,label`` or ``id,label,source``; give this or ``label_column``.
+        labels: CSV file with the header ``id,label`` or ``id,label,source``, or several, of which later ones win; give
+            this or ``label_column``.
         label_column: Column of the table that holds the labels, empty where a row is unlabelled.
         clusters: Folder that ``angpn cluster`` wrote, with labels filled into its ``names.csv``: they are given to the
             most typical rows of each cluster that have no other.
@@ -46,7 +49,7 @@ class LabellingOptions(InputOptions):
         distributed: Whether to distribute the rows among the processes of torchrun, see the classifier.
     """
 
-    labels: str | os.PathLike[str] | None = None
+    labels: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
     label_column: str | None = None
     clusters: str | os.PathLike[str] | None = None
     source_column: str | None = None
@@ -100,6 +103,7 @@ class LabellingResult(NamedTuple):
         weights: Their weights, in decreasing order.
         estimate: Estimated accuracy, or None where no label was held out.
         suspects: Given labels that are probably wrong.
+        suggestions: The rows most worth labelling next.
         skipped: Why an image could not be read, by its id.
         seconds: Duration of the job.
     """
@@ -114,6 +118,7 @@ class LabellingResult(NamedTuple):
     weights: Array  # (n, t)
     estimate: Estimate | None
     suspects: list[Suspect]
+    suggestions: list[Suggestion]
     skipped: dict[str, str]
     seconds: float
 
@@ -185,7 +190,8 @@ def read_task(options: LabellingOptions) -> LabellingTask:
 def _read_labels(options: LabellingOptions, rows: Rows) -> RowLabels:
     """Return the labels from a file or a column, and those of named clusters for rows without one."""
     if options.labels is not None:
-        own = read_labels(options.labels, rows.ids)
+        one = isinstance(options.labels, str | os.PathLike)
+        own = read_label_files([options.labels] if one else options.labels, rows.ids)  # type: ignore[list-item,arg-type]
     else:
         own = RowLabels(rows.labels or [None] * len(rows.ids), rows.sources)
     return own if options.clusters is None else join_labels(own, read_cluster_labels(options.clusters, rows.ids))
@@ -298,6 +304,7 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
             influences,
             weights,
         ),
+        model.suggestions(N_SUGGESTED),
         skipped,
         time.perf_counter() - start,
     )

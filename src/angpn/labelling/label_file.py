@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +11,8 @@ import numpy as np
 from angpn.labelling.input_rows import check_unique
 from angpn.utils.typing import Array
 
-RANDOM = "random"  # the source of a label whose row was drawn at random
+RANDOM, SUGGESTED = "random", "suggested"  # sources of a label: how its row was chosen
+DRAWN_AT_RANDOM = "drawn at random"  # the reason of such a suggestion
 _OF_PREDICTIONS = {"given", "predicted"}  # what the column source of predictions.csv says
 
 
@@ -28,7 +29,9 @@ class RowLabels(NamedTuple):
 
 
 def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> RowLabels:
-    """Read a CSV file with the header ``id,label`` or ``id,label,source``.
+    """Read a CSV file with the header ``id,label``, ``id,label,source`` or that of suggestions.
+
+    An empty label is none. Rows that were suggested are no random sample, unless their reason says so.
 
     Args:
         path: The file.
@@ -48,11 +51,42 @@ def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> RowLabels:
     check_unique(named, str(path))
     check_known(named, ids, path, "correct these ids")
     labels = dict(zip(named, ((line["label"] or "").strip() or None for line in lines), strict=True))
-    sources = dict(zip(named, ((line.get("source") or "").strip() for line in lines), strict=True))
+    has_sources = "source" in lines[0] or "suggestion" in lines[0]
+    sources = dict(zip(named, map(_source, lines), strict=True))
     return RowLabels(
-        [labels.get(name) for name in ids],
-        [sources.get(name, "") for name in ids] if "source" in lines[0] else None,
+        [labels.get(name) for name in ids], [sources.get(name, "") for name in ids] if has_sources else None
     )
+
+
+def _source(line: Mapping[str, str | None]) -> str:
+    """Return how the row of a line was chosen."""
+    if "suggestion" in line:
+        return RANDOM if line.get("reason") == DRAWN_AT_RANDOM else SUGGESTED
+    return (line.get("source") or "").strip()
+
+
+def read_label_files(paths: Sequence[str | os.PathLike[str]], ids: Sequence[str]) -> RowLabels:
+    """Read several files of labels; where two have a label of one row, that of the later one counts.
+
+    Args:
+        paths: The files.
+        ids: The ids of the input, in the order of the result.
+
+    Returns:
+        The label of each id, and its source.
+
+    Raises:
+        ValueError: If a file cannot be used, see :func:`read_labels`.
+    """
+    labels: list[str | None] = [None] * len(ids)
+    sources, named = [""] * len(ids), False
+    for path in paths:
+        found = read_labels(path, ids)
+        named = named or found.sources is not None
+        for row, label in enumerate(found.labels):
+            if label is not None:
+                labels[row], sources[row] = label, (found.sources[row] or "") if found.sources is not None else ""
+    return RowLabels(labels, sources if named else None)
 
 
 def read_csv_lines(path: Path, content: str, header: Sequence[str], remedy: str) -> list[dict[str, str | None]]:

@@ -16,20 +16,22 @@ from angpn.labelling.predictions import encode_csv, predictions_csv
 from angpn.labelling.report import write_label_report
 from angpn.labelling.report_contents import report_contents
 from angpn.labelling.saved_encoder import SavedEncoder, read_encoder, write_encoder
+from angpn.labelling.suggest_job import NEXT, free_path, suggested_rows, write_suggestions
 from angpn.labelling.table_encoder import TableEncoder
 
 
 def write_output(result: LabellingResult, folder: str | os.PathLike[str]) -> dict[str, Path]:
-    """Write the predictions, the model and the report to a folder: all three, or none.
+    """Write the predictions, the model and the report to a folder: all three, or none; then the rows to label next.
 
-    Those of an earlier run are replaced in one step, see :mod:`angpn.labelling.output_folder`. Other files are kept.
+    Those of an earlier run are replaced in one step, see :mod:`angpn.labelling.output_folder`. Other files are kept,
+    and so is a ``next.csv`` into which labels were filled: the new one then has a number.
 
     Args:
         result: The result of the job.
         folder: The folder; it is created where it does not exist.
 
     Returns:
-        The path of each of the three by its name.
+        The path of each by its name.
 
     Raises:
         OSError: If the folder cannot be used or written.
@@ -39,7 +41,14 @@ def write_output(result: LabellingResult, folder: str | os.PathLike[str]) -> dic
         _save_model(result, new)
         (new / PREDICTIONS).write_bytes(encode_csv(_predictions(result)))
         write_label_report(report_contents(result), new / REPORT)
-    return {name: folder / name for name in (PREDICTIONS, MODEL, REPORT)}
+    files = {name: folder / name for name in (PREDICTIONS, MODEL, REPORT)}
+    ids, suggestions = result.task.rows.ids, result.suggestions
+    if suggestions:
+        path = free_path(folder)
+        rows = suggested_rows(ids, suggestions, result.labels)
+        write_suggestions(rows, path, excel_safe=result.task.options.excel_safe)
+        files[NEXT] = path
+    return files
 
 
 class NewPredictions(NamedTuple):

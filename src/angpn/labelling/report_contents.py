@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import angpn
-from angpn.labelling.job import N_UNCERTAIN, LabellingResult
+from angpn.labelling.job import LabellingResult
 from angpn.labelling.map_layout import map_layout
 from angpn.labelling.report import Curve, LabelReport
 from angpn.labelling.unreliable_rows import describe_unreliable
@@ -33,7 +33,7 @@ def report_contents(result: LabellingResult) -> LabelReport:
         influences=result.influences,
         weights=result.weights,
         estimate=result.estimate,
-        uncertain=[int(row) for row in model.uncertain(N_UNCERTAIN)],
+        uncertain=[found.row for found in result.suggestions],
         suspects=result.suspects,
         curve=Curve(model.loss_curve_, model.validation_scores_, model.best_iter_, result.unit),
         texts=[text[:EXCERPT_LENGTH] for text in task.rows.content] if task.rows.kind == "text" else None,
@@ -52,7 +52,7 @@ def _unreliable(result: LabellingResult) -> list[tuple[str, list[int]]]:
 def _report_thumbnails(result: LabellingResult) -> list[str | None] | None:
     listed = [
         *(suspect.row for suspect in result.suspects),
-        *result.model.uncertain(N_UNCERTAIN),
+        *(found.row for found in result.suggestions),
         *np.flatnonzero(result.task.given),
     ]
     return limit_thumbnails(result.task.rows.thumbnails, listed, result.task.options.seed)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +18,12 @@ from angpn.estimators.suggestion import Strategy, Suggestion
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
-from angpn.labelling.label_file import read_labels
+from angpn.labelling.label_file import DRAWN_AT_RANDOM, read_label_files
 from angpn.labelling.predictions import encode_csv, escape_formula
 from angpn.utils.files import replacing
 from angpn.utils.typing import Array
 
+NEXT = "next.csv"
 HEADER = ("id", "label", "suggestion", "reason")
 
 
@@ -152,31 +154,39 @@ def suggestions_csv(rows: Sequence[SuggestedRow], *, excel_safe: bool = False) -
     return file.getvalue()
 
 
-def suggested_rows(ids: Sequence[str], found: Sequence[Suggestion], predicted: Array | None) -> list[SuggestedRow]:
+def suggested_rows(
+    ids: Sequence[str], found: Sequence[Suggestion], predicted: Array | None, strategy: Strategy = "herding"
+) -> list[SuggestedRow]:
     """Return suggestions by their ids, with the label that is predicted and the reason in words."""
     rows = []
     for row, stands_for, confidence in found:
-        like = f"stands for about {stands_for} row{'' if stands_for == 1 else 's'}" if stands_for else "chosen alone"
-        sure = "" if confidence is None else f", confidence {confidence:.2f}"
-        rows.append(SuggestedRow(ids[row], "" if predicted is None else str(predicted[row]), like + sure))
+        reasons = [f"stands for about {stands_for} row{'' if stands_for == 1 else 's'}"] if stands_for else []
+        reasons += [] if confidence is None else [f"confidence {confidence:.2f}"]
+        reason = DRAWN_AT_RANDOM if strategy == "random" else ", ".join(reasons) or "unlike the others"
+        rows.append(SuggestedRow(ids[row], "" if predicted is None else str(predicted[row]), reason))
     return rows
 
 
+def free_path(folder: Path) -> Path:
+    """Return where suggestions may be written: ``next.csv``, or with a number where labels were filled into that."""
+    names = (NEXT if number == 1 else f"next-{number}.csv" for number in itertools.count(1))
+    return next(folder / name for name in names if not _n_labels(folder / name))
+
+
 def _labels(options: SuggestOptions, rows: Rows) -> Array:  # (n,) object, None where unlabelled
-    labels = np.array(rows.labels or [None] * len(rows.ids), dtype=object)
-    for path in options.labels:
-        found = np.array(read_labels(path, rows.ids).labels, dtype=object)
-        labels = np.where(found != np.array(None), found, labels)
-    return labels
+    found = read_label_files(options.labels, rows.ids).labels if options.labels else rows.labels
+    return np.array(found or [None] * len(rows.ids), dtype=object)
 
 
 def _chosen(features: Any, ids: Sequence[str], labels: Array, options: SuggestOptions) -> list[SuggestedRow]:
     given = labels != np.array(None)
     if len(set(labels[given].tolist())) < 2:
         y = np.where(given, 0, -1)  # one class teaches no model, but its rows are covered
-        return suggested_rows(ids, find_suggestions(features, options.n, y, options.strategy, options.seed), None)
+        found = find_suggestions(features, options.n, y, options.strategy, options.seed)
+        return suggested_rows(ids, found, None, options.strategy)
     model = ANGPNClassifier(random_state=options.seed).fit(features, labels)
-    return suggested_rows(ids, model.suggestions(options.n, strategy=options.strategy), model.transduction_)
+    found = model.suggestions(options.n, strategy=options.strategy)
+    return suggested_rows(ids, found, model.transduction_, options.strategy)
 
 
 def _per_cluster(features: Any, ids: Sequence[str], given: Array, options: SuggestOptions) -> list[SuggestedRow]:

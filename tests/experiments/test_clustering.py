@@ -135,6 +135,7 @@ RECORDS = [
     *synthetic(OURS, "wine", [90.0, 91.0, 92.0]),
     *synthetic("KMeans", "wine", [90.5, 91.5, 93.5]),  # its standard error is 0.88: ours is within it
     *synthetic("HDBSCAN", "wine", [40.0]),
+    *synthetic("SpectralClustering", "wine", [-0.001]),
     *synthetic(OURS, "digits", [80.0, 81.0]),
     *synthetic("KMeans", "digits", [85.0, 85.2]),
     *synthetic("EVoC", "digits", [0.0], error="Traceback"),
@@ -157,6 +158,7 @@ def test_tables_have_mean_and_deviation_best_in_bold(tmp_path):
     rows = {row[0].text: row[1] for row in accuracy.rows}
     assert rows[OURS].text == "91.00 ± 1.00"
     assert rows["HDBSCAN"].text == "40.00"
+    assert rows["SpectralClustering"].text == "0.00"
     assert [name for name, cell in rows.items() if cell.bold] == ["KMeans"]
     assert rows["EVoC"].text == ""
     (digits,) = [table for table in tables if table.caption == "Images: ARI"]

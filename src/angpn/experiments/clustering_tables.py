@@ -104,4 +104,4 @@ def _table(grid: Grid, records: Sequence[Record], kind: str, sets: Sequence[str]
 
 def _pm(cell: Cell, decimals: int) -> str:
     spread = f" ± {cell.std:.{decimals}f}" if len(cell.accuracies) > 1 else ""
-    return f"{cell.mean:.{decimals}f}{spread}"
+    return f"{cell.mean:z.{decimals}f}{spread}"  # z: an ARI of -0.0001 is 0.000

@@ -29,7 +29,7 @@ from angpn.labelling.output import predict_file
 from kills import run_and_kill
 from saved_files import read_saved
 
-NAMES = ["model", "predictions.csv", "report.html"]
+NAMES = ["model", "next.csv", "predictions.csv", "report.html"]
 SAVED = ("model/classifier.angpn", "model/encoder.angpn")
 
 
@@ -43,8 +43,11 @@ def make_result(seed):
 
 
 def seen(folder):
-    """What a reader of the three outputs finds in their files; None where there is none of them."""
-    found = [(folder / name).read_bytes() if (folder / name).exists() else None for name in NAMES[1:]]
+    """What a reader of the three outputs finds in their files; None where there is none of them.
+
+    The rows to label next are a file of their own, which is written after the result.
+    """
+    found = [(folder / name).read_bytes() if (folder / name).exists() else None for name in NAMES[2:]]
     found += [contents(folder / path) if (folder / path).exists() else None for path in SAVED]
     return None if found == [None] * 4 else found
 

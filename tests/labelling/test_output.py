@@ -20,7 +20,7 @@ from label_inputs import read_predictions, write_labels
 
 TESTS = Path(__file__).parents[1]
 KILLS = int(os.environ.get("ANGPN_KILLS", "6"))  # of the whole command, each after several seconds
-NAMES = ["model", "predictions.csv", "report.html"]
+NAMES = ["model", "next.csv", "predictions.csv", "report.html"]
 BROKEN = os.fsdecode(b"caf\xe9.png")
 HOSTILE = "a\x1b]0;owned\x07\n=1+1.png"
 STRICT = {"PYTHONIOENCODING": "utf-8:strict", "PYTHONUTF8": "1"}

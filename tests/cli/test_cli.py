@@ -25,7 +25,7 @@ def test_demo_prints_three_accuracies_and_writes_the_outputs_of_label(tmp_path):
     }
     assert len(accuracies) == 3
     assert all(85 < accuracy <= 100 for accuracy in accuracies.values())
-    assert sorted(os.listdir(tmp_path / "new")) == ["model", "predictions.csv", "report.html"]
+    assert sorted(os.listdir(tmp_path / "new")) == ["model", "next.csv", "predictions.csv", "report.html"]
     assert str(tmp_path / "new" / "report.html") in result.stdout
     assert (tmp_path / "new" / "report.html").read_text().count("data:image/jpeg") == 1797
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.sparse.csgraph import connected_components
 from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
@@ -69,7 +69,6 @@ def test_it_agrees_with_a_dense_transcription(X, c):
     S, n_components = dense_can(X, c, 7)
     assert found.n_components == n_components == c
     assert_allclose(found.graph.toarray(), S, atol=1e-5)
-    assert_array_equal(np.bincount(found.labels), sorted(np.bincount(found.labels), reverse=True))
 
 
 @pytest.mark.parametrize("gamma", ["auto", "local"])

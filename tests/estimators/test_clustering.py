@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse.csgraph import connected_components
 from sklearn.datasets import load_digits, load_wine, make_blobs, make_moons
@@ -10,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from angpn import ANGPNClusterer, ANGPNEmbedding
-from angpn.estimators.adaptive_graph import AdaptiveGraph, GraphOptions
+from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
 
 APART = [[0, 0], [9, 0], [0, 9], [9, 9]]
 
@@ -34,7 +35,7 @@ def digits():
 
 
 @pytest.mark.parametrize("assign_labels", ["kmeans", "components"])
-@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array, np.float32, "precomputed"])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array, np.float32, torch.from_numpy, "precomputed"])
 def test_clusters_that_are_apart_are_found_in_every_form_of_input(blobs, form, assign_labels):
     X, truth = blobs
     options = {"assign_labels": assign_labels, "scaling": "none", "random_state": 0}
@@ -125,11 +126,11 @@ def n_components(X, n_updates, growing):
     """Count the components of the graph after so many updates from its own features."""
     k = 10
     if growing:
-        options = GraphOptions(k, n_updates, 3, "auto", "auto", 0.9, 0, False)
+        options = AdaptiveGraphOptions(k, n_updates, 3, "auto", "auto", 0.9, 0, False)
         return connected_components(AdaptiveGraph.learn(X, options).graph, directed=False)[0]
     for _ in range(n_updates + 1):
-        found = AdaptiveGraph.learn(X, GraphOptions(k, 0, 3, "auto", "auto", 0.9, 0, False))
-        updated = AdaptiveGraph.learn(X, GraphOptions(k, 1, 3, "auto", "auto", 0.9, 0, False))
+        found = AdaptiveGraph.learn(X, AdaptiveGraphOptions(k, 0, 3, "auto", "auto", 0.9, 0, False))
+        updated = AdaptiveGraph.learn(X, AdaptiveGraphOptions(k, 1, 3, "auto", "auto", 0.9, 0, False))
         X = updated.features.numpy().astype(np.float64)
     return connected_components(found.graph, directed=False)[0]
 

@@ -181,6 +181,15 @@ def test_bad_input_is_one_line_and_writes_nothing(texts, tmp_path, monkeypatch, 
     assert not (tmp_path / "next.csv").exists()
 
 
+def test_a_column_of_ids_is_no_feature(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("id,a,b\n" + "".join(f"{row},{row % 3},{row % 5}\n" for row in range(30)))
+    done = run(path, "-o", "-")
+    assert done.exit_code == 1
+    assert "the table has a column 'id', got no --id-column" in done.output
+    assert run(path, "--id-column", "id", "-o", "-").exit_code == 0
+
+
 def test_when_all_rows_are_labelled_there_is_nothing_to_suggest(texts, tmp_path):
     path, truth = texts
     labels = tmp_path / "labels.csv"

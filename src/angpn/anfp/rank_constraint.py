@@ -7,7 +7,6 @@ least c connected components. So with a large enough weight on it the learnt gra
 
 from typing import NamedTuple
 
-import numpy as np
 import scipy.sparse
 import torch
 from scipy.sparse.csgraph import connected_components
@@ -31,7 +30,7 @@ class ConstrainedGraph(NamedTuple):
 
     graph: scipy.sparse.csr_array  # S
     features: Array  # (n, c) F
-    labels: Array  # (n,) the component of each row, the largest first
+    labels: Array  # (n,) the component of each row
     n_components: int
     half_steps: list[HalfStep]
 
@@ -75,43 +74,40 @@ def rank_constrained_graph(
     weight = float(gammas.mean())
     half_steps: list[HalfStep] = []
 
-    def learn(features: torch.Tensor | None) -> tuple[torch.Tensor, scipy.sparse.csr_array, int, Array]:
-        affinities = None if features is None else -_squared_distances(neighborhood, features)
+    def learn(gaps: torch.Tensor | None) -> tuple[torch.Tensor, scipy.sparse.csr_array, int, Array]:
+        affinities = None if gaps is None else -gaps
         weights = neighbor_weights(
             distances, affinities, n_neighbors=n_neighbors, beta=weight, gamma=gammas, rule="simplex"
         )
         adjacency = symmetric_adjacency(neighborhood.to_csr(weights))
         return weights, adjacency, *connected_components(adjacency, directed=False)
 
-    def note(weights: torch.Tensor, features: torch.Tensor, n_components: int) -> None:
-        cost = distances + weight * _squared_distances(neighborhood, features)
-        objective = float((cost * weights).sum() + (gammas * weights.square()).sum())
+    def note(weights: torch.Tensor, gaps: torch.Tensor, n_components: int) -> None:
+        objective = float(((distances + weight * gaps) * weights).sum() + (gammas * weights.square()).sum())
         half_steps.append(HalfStep(weight, objective, n_components))
 
-    def embed(adjacency: scipy.sparse.csr_array, start: Array | None) -> tuple[torch.Tensor, Array]:
+    def embed(adjacency: scipy.sparse.csr_array, start: Array | None) -> tuple[torch.Tensor, torch.Tensor, Array]:
         vectors = smallest_eigenvectors(adjacency, n_clusters, normalized=False, start=start, tol=tol, seed=seed)[1]
-        return torch.from_numpy(vectors[:, :n_clusters] * n**0.5).to(distances), vectors
+        features = torch.from_numpy(vectors[:, :n_clusters] * n**0.5).to(distances)
+        return features, _squared_distances(neighborhood, features), vectors
 
     weights, adjacency, n_components, labels = learn(None)
-    features, vectors = embed(adjacency, None)
-    note(weights, features, n_components)
+    features, gaps, vectors = embed(adjacency, None)
+    note(weights, gaps, n_components)
     for _ in range(max_iter if n_components < n_clusters else 0):
         before = weights, adjacency, n_components, labels
-        weights, adjacency, n_components, labels = learn(features)
-        note(weights, features, n_components)
+        weights, adjacency, n_components, labels = learn(gaps)
+        note(weights, gaps, n_components)
         if n_components == n_clusters:
             break
         if n_components > n_clusters:
             weights, adjacency, n_components, labels = before
             weight /= 2
             continue
-        features, vectors = embed(adjacency, vectors)
-        note(weights, features, n_components)
+        features, gaps, vectors = embed(adjacency, vectors)
+        note(weights, gaps, n_components)
         weight *= 2
-    sizes = np.bincount(labels)
-    rank = np.empty(len(sizes), np.int64)
-    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-    return ConstrainedGraph(neighborhood.to_csr(weights), features.numpy(), rank[labels], n_components, half_steps)
+    return ConstrainedGraph(neighborhood.to_csr(weights), features.numpy(), labels, n_components, half_steps)
 
 
 def _squared_distances(neighborhood: Neighborhood, features: torch.Tensor) -> torch.Tensor:  # (n, m)

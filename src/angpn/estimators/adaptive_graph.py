@@ -34,7 +34,7 @@ _CANDIDATES_PER_NEIGHBOR, _OF_MANY_ROWS = 4, 2  # of many rows their lists are m
 _CONFIG = EnsembleConfig()
 
 
-class GraphOptions(NamedTuple):
+class AdaptiveGraphOptions(NamedTuple):
     """How the graph is learnt."""
 
     n_neighbors: int
@@ -59,10 +59,10 @@ class AdaptiveGraph:
     graph: scipy.sparse.csr_array  # S
     n_neighbors: int  # of the first graph
     grown: int  # k of the last one
-    options: GraphOptions
+    options: AdaptiveGraphOptions
 
     @classmethod
-    def learn(cls, X: Any, options: GraphOptions) -> "AdaptiveGraph":
+    def learn(cls, X: Any, options: AdaptiveGraphOptions) -> "AdaptiveGraph":
         """Learn the graph of rows of features, or of a full matrix of distances."""
         n, k = X.shape[0], options.n_neighbors
         grown = [_fewer(k * 2**update, n) for update in range(options.n_updates + 1)]
@@ -126,7 +126,7 @@ class AdaptiveGraph:
         )
 
 
-def scaling_without_labels(X: Any, options: GraphOptions) -> tuple[ScalingName, Metric]:
+def scaling_without_labels(X: Any, options: AdaptiveGraphOptions) -> tuple[ScalingName, Metric]:
     """Return how rows are scaled, where no label can select: columns of a table, directions of all else.
 
     Columns of two values each, as names that were one-hot encoded have, stay as they are: scaling them would make
@@ -155,7 +155,7 @@ def _n_candidates(n_neighbors: int, n_rows: int) -> int:
     return min(per_neighbor * n_neighbors, n_rows - 1)
 
 
-def _search(rows: Any, n_neighbors: int, metric: Metric, options: GraphOptions, what: str) -> Neighborhood:
+def _search(rows: Any, n_neighbors: int, metric: Metric, options: AdaptiveGraphOptions, what: str) -> Neighborhood:
     n, count = rows.shape[0], _n_candidates(n_neighbors, rows.shape[0])
     with count_bar(what, n, enabled=options.verbose) as advance:
         if n <= EXACT_ROWS or options.recall == 1 or not has_index(n):

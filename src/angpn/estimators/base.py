@@ -6,10 +6,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
-import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
 
 from angpn.anfp.neighbor_graph import check_graph_options
 from angpn.estimators.inspection import InspectionMixin
@@ -19,13 +17,14 @@ from angpn.estimators.prediction import PredictionMixin
 from angpn.estimators.task import Fit, Task
 from angpn.neighbors.distributed import join_process_group
 from angpn.utils.callbacks import CallbackSupportMixin, with_callbacks
-from angpn.utils.checks import as_sparse_rows, check_number, check_same_rows
+from angpn.utils.checks import check_number, check_same_rows
 from angpn.utils.inputs import (
     as_array,
     as_distances,
     as_weights,
     check_sizes,
     few_enough_neighbors,
+    without_torch,
 )
 from angpn.utils.labels import check_enough_classes, encode_labels
 from angpn.utils.schema import MAX_BETA, MAX_GAMMA, MIN_GAMMA
@@ -171,10 +170,7 @@ class BaseANGPNClassifier(
         return self
 
     def _checked_features(self, X: Any, *, reset: bool) -> Any:
-        if isinstance(X, Tensor):
-            X = X.float() if X.dtype == torch.bfloat16 else X  # numpy has no such type
-            sparse = as_sparse_rows(X, X.dtype if X.is_floating_point() else torch.float64)
-            X = X.detach().cpu().numpy() if sparse is None else sparse
+        X = without_torch(X)
         if self.metric == "precomputed" and scipy.sparse.issparse(X):
             raise ValueError(
                 "metric='precomputed' needs the full matrix of distances, got a sparse graph; pass the features as X "

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-import torch
 from sklearn.utils import check_array, check_random_state
 
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.suggestion import Strategy, Suggestion, choose, pool_without_model
-from angpn.utils.checks import as_sparse_rows, check_same_rows
+from angpn.utils.checks import check_same_rows
+from angpn.utils.inputs import without_torch
 from angpn.utils.labels import UNLABELLED, encode_labels
 from angpn.utils.typing import Array
 
@@ -56,10 +56,7 @@ def find_suggestions(
     X: Any, n: int, y: Any = None, strategy: Strategy = "herding", random_state: Any = None
 ) -> list[Suggestion]:
     """Return what :func:`suggest` does, with the reasons."""
-    if isinstance(X, torch.Tensor):
-        sparse = as_sparse_rows(X, X.dtype if X.is_floating_point() else torch.float64)
-        X = X.detach().cpu().numpy() if sparse is None else sparse
-    X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=3)
+    X = check_array(without_torch(X), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=3)
     X = scipy.sparse.csr_array(X) if scipy.sparse.issparse(X) else X
     codes = np.full(X.shape[0], UNLABELLED)
     if y is not None:

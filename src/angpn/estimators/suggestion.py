@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.preprocessing import normalize
 
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
-from angpn.estimators.adaptive_graph import AdaptiveGraph, GraphOptions
+from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
 from angpn.estimators.herding import herd, kernel_width
 from angpn.estimators.unreliable_rows import empty_rows, row_keys
 from angpn.utils.checks import check_choice
@@ -71,7 +71,7 @@ def choose(pool: Pool, n: int, strategy: Strategy, seed: int) -> list[Suggestion
 
 def pool_without_model(X: Any, codes: Array, seed: int) -> Pool:
     """Return rows without a model: features propagated on the graph of their neighbours."""
-    graph = AdaptiveGraph.learn(X, GraphOptions(_NEIGHBORS, 0, _HOPS, "auto", "auto", 0.9, seed, False))
+    graph = AdaptiveGraph.learn(X, AdaptiveGraphOptions(_NEIGHBORS, 0, _HOPS, "auto", "auto", 0.9, seed, False))
     assert graph.scaling is not None
     *_, features = after_each_hop(graph.scaling.features(graph.rows), Adjacency(graph.graph, "normalized"), 1.0, _HOPS)
     nothing = None if scipy.sparse.issparse(X) else graph.scaling.transform(np.zeros((1, X.shape[1]), X.dtype))

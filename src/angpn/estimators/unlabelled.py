@@ -9,10 +9,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angpn.ensemble.scaling import SCALINGS
-from angpn.estimators.adaptive_graph import AdaptiveGraph, GraphOptions
+from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
 from angpn.neighbors.exact import Metric
 from angpn.utils.checks import check_choice, check_number
-from angpn.utils.inputs import check_not_negative, check_sizes
+from angpn.utils.inputs import check_not_negative, check_sizes, without_torch
 from angpn.utils.typing import Array
 
 
@@ -47,7 +47,7 @@ class UnlabelledRowsMixin(BaseEstimator):
         else:
             check_sizes(X, None, self._column_name)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        options = GraphOptions(
+        options = AdaptiveGraphOptions(
             n_neighbors, n_updates, n_hops, self.metric, self.scaling, float(self.recall), seed, bool(self.verbose)
         )
         return AdaptiveGraph.learn(X, options), seed
@@ -55,7 +55,7 @@ class UnlabelledRowsMixin(BaseEstimator):
     def _checked_rows(self, X: Any, *, reset: bool) -> Any:
         return validate_data(
             self,
-            X,
+            without_torch(X),
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],

@@ -19,7 +19,7 @@ from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
 from angpn.labelling.label_errors import Suspect, find_suspects
-from angpn.labelling.label_file import RowLabels, drawn_at_random, read_label_files
+from angpn.labelling.label_file import RowLabels, drawn_at_random, read_label_files, read_labels
 from angpn.labelling.report import Unit
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
@@ -189,9 +189,10 @@ def read_task(options: LabellingOptions) -> LabellingTask:
 
 def _read_labels(options: LabellingOptions, rows: Rows) -> RowLabels:
     """Return the labels from a file or a column, and those of named clusters for rows without one."""
-    if options.labels is not None:
-        one = isinstance(options.labels, str | os.PathLike)
-        own = read_label_files([options.labels] if one else options.labels, rows.ids)  # type: ignore[list-item,arg-type]
+    if isinstance(options.labels, str | os.PathLike):
+        own = read_labels(options.labels, rows.ids)
+    elif options.labels is not None:
+        own = read_label_files(options.labels, rows.ids)
     else:
         own = RowLabels(rows.labels or [None] * len(rows.ids), rows.sources)
     return own if options.clusters is None else join_labels(own, read_cluster_labels(options.clusters, rows.ids))

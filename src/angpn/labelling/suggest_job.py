@@ -1,7 +1,6 @@
 """The rows to label next: read the input and the labels so far, choose rows, and write a file to fill in."""
 
 import csv
-import io
 import itertools
 import os
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
 from angpn.labelling.label_file import DRAWN_AT_RANDOM, read_label_files
-from angpn.labelling.predictions import encode_csv, escape_formula
+from angpn.labelling.predictions import csv_text, encode_csv, escape_formula
 from angpn.utils.files import replacing
 from angpn.utils.typing import Array
 
@@ -95,6 +94,7 @@ def suggest_rows(options: SuggestOptions, *, progress: bool = False) -> SuggestR
     if options.labels and options.label_column is not None:
         raise ValueError("labels must come from --labels FILE or --label-column NAME, got both; pass one of them")
     rows = options.read(label_column=options.label_column)
+    options.check_id_column(rows)
     labels = _labels(options, rows)
     encoder = options.make_encoder(rows, progress=progress)
     features = encoder.fit(rows.content)
@@ -147,11 +147,7 @@ def suggestions_csv(rows: Sequence[SuggestedRow], *, excel_safe: bool = False) -
         CSV with the header ``id,label,suggestion,reason``.
     """
     cell = escape_formula if excel_safe else str
-    file = io.StringIO(newline="")
-    writer = csv.writer(file, lineterminator="\r\n")  # so that an id with "\r" is quoted
-    writer.writerow(HEADER)
-    writer.writerows((cell(row.id), "", cell(row.suggestion), row.reason) for row in rows)
-    return file.getvalue()
+    return csv_text(HEADER, ((cell(row.id), "", cell(row.suggestion), row.reason) for row in rows))
 
 
 def suggested_rows(

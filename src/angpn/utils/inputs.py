@@ -44,6 +44,15 @@ def _is_mapped(X: Array) -> bool:
     return isinstance(base, np.memmap) and X.flags.c_contiguous and not X.flags.writeable
 
 
+def without_torch(X: Any) -> Any:
+    """Return a tensor as numpy or CSR array, anything else as it is."""
+    if not isinstance(X, torch.Tensor):
+        return X
+    X = X.float() if X.dtype == torch.bfloat16 else X  # numpy has no such type
+    sparse = as_sparse_rows(X, X.dtype if X.is_floating_point() else torch.float64)
+    return X.detach().cpu().numpy() if sparse is None else sparse
+
+
 def as_distances(distances: Any) -> Any:
     """None, a dense array, or CSR."""
     if distances is None:

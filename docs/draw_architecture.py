@@ -12,13 +12,15 @@ PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 
 HOLDS = {
     "cli": "the angpn command: one file a command, no logic of its own",
+    "annotation": "angpn annotate: log, state, queue, learner, server, page",
     "labelling": "rows, encoders, job, files, report",
     "experiments": "splits, runner, tables, figures",
     "bench": "measurements of angpn bench",
     "baselines": "the methods that are compared with, behind one interface",
     "datasets": "loaders of the paper's data sets and of bundled ones",
-    "features": "images and texts to arrays",
-    "estimators": "ANGPNClassifier and ANGPNNetworkClassifier: fit, predict, explain, save, load",
+    "features": "images, texts and tables to arrays",
+    "estimators": "classifiers, clusterer: fit, predict, explain, save",
+    "model_selection": "folds of labelled rows",
     "network": "layer, model, training, checkpoint, new rows",
     "ensemble": "scaling, base learners, selection, self-training, calibration",
     "anfp": "simplex, graph, propagation, Algorithm 1: Eqs. (1) to (13), dense, sparse and compiled",

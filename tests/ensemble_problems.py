@@ -26,6 +26,11 @@ TREES = TreesParameters(0.0, 0, 1)
 UNIT, STANDARD = ("unit", "chord"), ("standard", "euclidean")
 
 
+def log_proba(learner, features):
+    """Log-probabilities of the rows that a base learner was trained on, by it alone."""
+    return type(learner).log_proba([learner], features)[0]
+
+
 def ensemble_options(n_candidates=12, **changes):
     """Options with exact neighbours and no progress bar."""
 

@@ -1,6 +1,8 @@
 """Words of synthetic texts, and helpers that write label files and read predictions."""
 
 import csv
+import zipfile
+from xml.sax.saxutils import escape
 
 import numpy as np
 
@@ -33,3 +35,63 @@ def write_labels(path, ids, labels):
 def read_predictions(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def write_workbook(path, sheets):
+    """Write an Excel workbook of sheets by name, each a list of rows of texts, numbers or None."""
+    names = list(sheets)
+    types = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        parts = "".join(
+            f'<Override PartName="/xl/worksheets/sheet{n}.xml" '
+            'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/>'
+            for n in range(1, len(names) + 1)
+        )
+        archive.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{package}/content-types"><Default Extension="rels" '
+            'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+            '<Default Extension="xml" ContentType="application/xml"/><Override PartName="/xl/workbook.xml" '
+            'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>'
+            f"{parts}</Types>",
+        )
+        archive.writestr(
+            "_rels/.rels",
+            f'<Relationships xmlns="{package}/relationships"><Relationship Id="rId1" '
+            f'Type="{relations}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        )
+        listed = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>' for n, name in enumerate(names, 1))
+        archive.writestr(
+            "xl/workbook.xml", f'<workbook xmlns="{types}" xmlns:r="{relations}"><sheets>{listed}</sheets></workbook>'
+        )
+        links = "".join(
+            f'<Relationship Id="rId{n}" Type="{relations}/worksheet" Target="worksheets/sheet{n}.xml"/>'
+            for n in range(1, len(names) + 1)
+        )
+        archive.writestr(
+            "xl/_rels/workbook.xml.rels", f'<Relationships xmlns="{package}/relationships">{links}</Relationships>'
+        )
+        for n, rows in enumerate(sheets.values(), 1):
+            archive.writestr(
+                f"xl/worksheets/sheet{n}.xml",
+                f'<worksheet xmlns="{types}"><sheetData>{_sheet_rows(rows)}</sheetData></worksheet>',
+            )
+    return path
+
+
+def _sheet_rows(rows):
+    return "".join(
+        f'<row r="{number}">' + "".join(_cell(f"{chr(65 + place)}{number}", value) for place, value in enumerate(row))
+        + "</row>"
+        for number, row in enumerate(rows, 1)
+    )  # fmt: skip
+
+
+def _cell(place, value):
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return f'<c r="{place}" t="inlineStr"><is><t>{escape(value)}</t></is></c>'
+    return f'<c r="{place}"><v>{value}</v></c>'

@@ -45,7 +45,7 @@ def synthetic_report(n=60, c=4, t=4, seed=0):
         estimate=Estimate("held out", 0.9, 0.8, 0.95, int(confusion.sum()), confusion),
         uncertain=[row for row in range(n) if given[row] < 0][:25],
         suspects=[Suspect(20, int(predicted[20]), 0.75)],
-        curve=Curve([1.0, 0.5, 0.25, 0.3], [0.5, 0.7, 0.9, 0.8], 3, "round"),
+        curve=Curve([1.0, 0.5, 0.25, 0.3], [0.5, 0.7, 0.9, 0.8], 3),
         texts=[f"The text of row {row}" for row in range(n)],
         thumbnails=None,
         facts=[("rows", str(n)), ("seconds", "1.5")],

@@ -26,6 +26,24 @@ def test_the_readme_example_runs_and_labels_well(tmp_path, monkeypatch):
     assert (tmp_path / "digits.angpn").exists()
 
 
+def test_the_messy_table_of_the_first_page_is_read_as_it_says(tmp_path, monkeypatch):
+    from typer.testing import CliRunner
+
+    from angpn.cli import app
+
+    page = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    blocks = [re.sub("(?m)^    ", "", block) for block in re.findall("((?:^    .*\n|^\n)+)", page, flags=re.MULTILINE)]
+    (table,) = (block.strip("\n") + "\n" for block in blocks if block.lstrip().startswith("flat;rent;"))
+    (shown,) = (block for block in blocks if "$ angpn label flats.csv" in block)
+    monkeypatch.chdir(tmp_path)
+    Path("flats.csv").write_text(table, encoding="utf-8")
+    commands = re.findall(r"\$ angpn (.*)\n((?:(?!\$ ).*\n)+)", shown)
+    assert len(commands) == 2
+    for command, expected in commands:
+        done = CliRunner().invoke(app, command.split())
+        assert (done.stdout + done.stderr).split() == expected.split()
+
+
 @pytest.mark.slow
 def test_the_example_runs_and_draws_its_map(tmp_path):
     run = [sys.executable, str(ROOT / "examples" / "label_digits.py")]

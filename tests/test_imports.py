@@ -27,6 +27,18 @@ def test_an_estimator_is_made_without_the_compiler():
     assert "numba" not in loaded_after("from angpn import ANGPNClassifier, ANGPNNetworkClassifier; ANGPNClassifier()")
 
 
+def test_the_annotation_server_reads_rows_and_answers_without_what_learns(tmp_path):
+    (tmp_path / "texts.txt").write_text("one\ntwo\n")
+    code = "from angpn.annotation.command import AnnotationOptions, AnnotationServer; from pathlib import Path; "
+    code += "from angpn.annotation.views import next_view, state_view; "
+    code += "from angpn.labelling.input_options import InputOptions; "
+    code += f"options = InputOptions(input={str(tmp_path / 'texts.txt')!r}); "
+    code += f"given = AnnotationOptions(output=Path({str(tmp_path)!r}) / 'out'); "
+    code += "server = AnnotationServer(options, options.read(), given); "
+    code += "state_view(server.session); assert len(next_view(server.session, 'page', 5)['rows']) == 2; server.close()"
+    assert not {"sklearn", "torch", "numba", "matplotlib"} & set(loaded_after(code))
+
+
 @pytest.mark.parametrize("option", ["--version", "--help", "label --help", "bench --help"])
 def test_the_command_answers_without_loading_anything_heavy(option):
     code = f"import contextlib, io, sys; sys.argv = ['angpn', *{option.split()!r}]; from angpn.cli import main\n"

@@ -1,8 +1,22 @@
-from . import anfp, baselines, datasets, ensemble, estimators, experiments, features, labelling, neighbors, network
+from . import (
+    anfp,
+    annotation,
+    baselines,
+    datasets,
+    ensemble,
+    estimators,
+    experiments,
+    features,
+    labelling,
+    model_selection,
+    neighbors,
+    network,
+)
 from .anfp.exact_solver import ANFPResult, solve_anfp
 from .anfp.neighbor_graph import neighbor_graph
 from .anfp.propagation import propagate
 from .anfp.simplex import project_simplex
+from .annotation.notebook import annotate
 from .ensemble.config import EnsembleConfig
 from .estimators.accuracy_estimate import Estimate
 from .estimators.auto import ANGPNClassifier
@@ -41,6 +55,8 @@ __all__ = [
     "Training",
     "UnreliableRows",
     "anfp",
+    "annotate",
+    "annotation",
     "baselines",
     "candidate_coverage",
     "datasets",
@@ -49,6 +65,7 @@ __all__ = [
     "experiments",
     "features",
     "labelling",
+    "model_selection",
     "nearest_candidates",
     "neighbor_graph",
     "neighbors",

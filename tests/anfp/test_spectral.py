@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose
 
+from angpn.anfp.chebyshev import filtered_subspace
 from angpn.anfp.spectral import smallest_eigenvectors, symmetric_adjacency
 
 
@@ -59,3 +60,25 @@ def test_a_row_without_neighbours_is_a_component():
 def test_the_adjacency_is_the_mean_of_the_graph_and_its_transpose():
     graph = scipy.sparse.csr_array(np.array([[0.0, 1.0], [0.0, 0.0]]))
     assert_allclose(symmetric_adjacency(graph).toarray(), [[0, 0.5], [0.5, 0]])
+
+
+def test_a_filter_finds_what_dense_eigenvectors_are_in_either_precision():
+    dense = laplacian(random_graph(400, parts=2), normalized=True)
+    start = np.random.default_rng(0).normal(size=(400, 12))
+    for dtype, atol in ((np.float64, 1e-8), (np.float32, 1e-5)):
+        matrix = dense.astype(dtype)
+        values, vectors = filtered_subspace(
+            lambda v, matrix=matrix: matrix @ v, start.astype(dtype), 6, largest=2.0, tol=atol, max_iter=300
+        )
+        assert vectors.dtype == dtype
+        assert_allclose(values[:6], np.linalg.eigvalsh(dense)[:6], atol=atol)
+        assert np.linalg.norm(dense @ vectors[:, :6] - vectors[:, :6] * values[:6], axis=0).max() < 10 * atol
+
+
+def test_vectors_that_depend_on_each_other_are_no_obstacle():
+    dense = laplacian(random_graph(400), normalized=True)
+    start = np.random.default_rng(0).normal(size=(400, 10))
+    start[:, 3] = start[:, 4]
+    values, vectors = filtered_subspace(lambda v: dense @ v, start, 4, largest=2.0, tol=1e-8, max_iter=300)
+    assert_allclose(values[:4], np.linalg.eigvalsh(dense)[:4], atol=1e-8)
+    assert_allclose(vectors.T @ vectors, np.eye(10), atol=1e-8)

@@ -26,7 +26,7 @@ from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.distributed import serial_map
 from angpn.utils.array_checks import check_arrays, singles
 from angpn.utils.schema import Saved
-from ensemble_problems import KERNEL, LINEAR, SPREADING, TREES, clusters, ensemble_options, first_labels
+from ensemble_problems import KERNEL, LINEAR, SPREADING, TREES, clusters, ensemble_options, first_labels, log_proba
 
 CONFIG = EnsembleConfig()
 TRUTH = np.arange(60) % 3
@@ -78,9 +78,7 @@ class CentroidParameters(NamedTuple):
     def hops(self):
         return self.alpha, self.n_hops
 
-    @property
-    def influence_hops(self):
-        return self.hops
+    inputs = influence_hops = hops
 
     @property
     def is_expensive(self):
@@ -105,7 +103,7 @@ class NearestCentroid:
 
     @classmethod
     def fit(cls, candidates, problems, *, n_classes, **_):
-        return [[cls._fit_one(each, *problem[:2], n_classes) for each in candidates] for problem in problems]
+        return [[cls._fit_one(each, *problem, n_classes) for each in candidates] for problem in problems]
 
     @classmethod
     def _fit_one(cls, candidate, features, training, n_classes):
@@ -116,22 +114,23 @@ class NearestCentroid:
         return cls(candidate, targets.T @ rows / targets.sum(dim=0)[:, None].clamp(min=1e-12))
 
     @classmethod
-    def cross_validate(cls, candidates, features, labels, **_):
+    def cross_validate(cls, candidates, features, labels, folds, **_):
         def of_fold(candidate, fold):
             return cls._fit_one(candidate, features, given_labels(labels, fold.training), 3).log_proba_of(
                 features, fold.held
             )
 
-        return [torch.cat([of_fold(candidate, fold) for fold in labels.folds]) for candidate in candidates]
+        return [torch.cat([of_fold(candidate, fold) for fold in labels.folds[folds]]) for candidate in candidates]
 
     def _log_proba(self, rows):
         return torch.log_softmax(-self.parameters.rate * torch.cdist(rows, self.centroids).square(), dim=1)
 
-    def log_proba(self, features):
-        return self._log_proba(features.by_hops[self.parameters.hops])
+    @classmethod
+    def log_proba(cls, learners, features):
+        return [learner._log_proba(features.by_hops[learner.parameters.hops]) for learner in learners]
 
     def log_proba_of(self, features, rows):
-        return self.log_proba(features)[rows]
+        return log_proba(self, features)[rows]
 
     def log_proba_new(self, new):
         return self._log_proba(new.propagated(self.parameters.hops))
@@ -188,7 +187,7 @@ def test_base_learners_of_several_kinds_come_in_the_order_of_their_hyper_paramet
         assert [type(learner) for learner in learners] == [candidate.learner for candidate in candidates]
         for learner in learners:
             ((alone,),) = fit_base_learners([learner.parameters], [Problem(features, training)], **common)
-            assert_close(learner.log_proba(features), alone.log_proba(features), rtol=1e-4, atol=1e-4)
+            assert_close(log_proba(learner, features), log_proba(alone, features), rtol=1e-4, atol=1e-4)
 
 
 def test_a_further_kind_is_scored_and_ranked_beside_the_others(third_kind):

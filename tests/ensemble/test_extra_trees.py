@@ -18,7 +18,7 @@ from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.distributed import serial_map
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.neighbors.partition import Reordered
-from ensemble_problems import TREES, clusters, first_labels
+from ensemble_problems import TREES, clusters, first_labels, log_proba
 
 CONFIG = EnsembleConfig(n_trees=20)
 TRUTH = np.arange(60) % 3
@@ -71,7 +71,7 @@ def test_trees_are_grown_on_the_propagated_features_of_the_training_rows(candida
 def test_the_log_probabilities_are_those_of_the_trees_and_of_one_that_knows_nothing():
     features = features_of()
     trees = fit_one(features=features)
-    found = trees.log_proba(features)
+    found = log_proba(trees, features)
     assert_close(found.exp().sum(dim=1), torch.ones(60))
     # All trees separate the rows they were grown on.
     expected = (20 * torch.eye(3)[TRUTH[ROWS]] + 1 / 3) / 21
@@ -101,11 +101,11 @@ def test_pseudo_labels_are_left_out():
 def test_a_class_without_labels_is_improbable_but_not_impossible():
     features = features_of()
     training = TrainingSet(ROWS[TRUTH[ROWS] != 1], TRUTH[ROWS][TRUTH[ROWS] != 1], None)
-    found = fit_one(training=training, features=features).log_proba(features).exp()
+    found = log_proba(fit_one(training=training, features=features), features).exp()
     assert_close(found[:, 1], torch.full((60,), 1 / 3 / 21))
     assert_close(found.sum(dim=1), torch.ones(60))
     of_one = TrainingSet(ROWS[:1], TRUTH[:1], None)
-    found = fit_one(training=of_one, features=features).log_proba(features)
+    found = log_proba(fit_one(training=of_one, features=features), features)
     assert_close(found.exp(), torch.tensor([[20 + 1 / 3, 1 / 3, 1 / 3]]).repeat(60, 1) / 21)
 
 
@@ -133,7 +133,7 @@ def test_of_more_rows_than_asked_for_a_sample_is_grown_on():
     assert_same(part, again)
     for trees, count in ((whole, 450), (part, 100)):
         # A row of the sample is told as it is, and others as chance has it.
-        learnt = trees.log_proba(features)[np.arange(n), truth] > np.log((20 + 1 / 3) / 21) - 1e-4
+        learnt = log_proba(trees, features)[np.arange(n), truth] > np.log((20 + 1 / 3) / 21) - 1e-4
         assert learnt[50:].sum() == pytest.approx(count, abs=3)
         assert learnt[:50].sum() < 3
     in_order = fit_one(training=training, features=features, config=replace(CONFIG, max_rows_of_trees=451))
@@ -163,8 +163,8 @@ def test_cross_validation_grows_trees_for_each_fold(candidate):
     expected = []
     for rows, held in labels.folds:
         training = TrainingSet(rows, TRUTH[rows], labels.weights[rows])
-        expected.append(fit_one(candidate, training, features).log_proba(features)[held])
-    found = ExtraTrees.cross_validate([candidate, TREES], features, labels, config=CONFIG)
+        expected.append(log_proba(fit_one(candidate, training, features), features)[held])
+    found = ExtraTrees.cross_validate([candidate, TREES], features, labels, slice(None), config=CONFIG)
     assert len(found) == 2
     assert_close(found[0], torch.cat(expected), rtol=1e-6, atol=1e-6)
 
@@ -175,7 +175,9 @@ def test_cross_validation_never_sees_the_labels_it_is_scored_by():
     wrong = labels.codes.copy()
     wrong[fold.held] = (wrong[fold.held] + 1) % 3
     one, other = (
-        ExtraTrees.cross_validate([TREES], features_of(), Labels(codes, None, [fold], False), config=CONFIG)[0]
+        ExtraTrees.cross_validate(
+            [TREES], features_of(), Labels(codes, None, [fold], False), slice(None), config=CONFIG
+        )[0]
         for codes in (labels.codes, wrong)
     )
     assert_close(one, other, rtol=0, atol=0)
@@ -188,7 +190,7 @@ def test_the_log_probabilities_of_new_rows_are_those_of_their_propagated_feature
 
     features = features_of()
     for trees in fit([TREES, PROPAGATED], [Problem(features, TRAINING)])[0]:
-        assert_close(trees.log_proba_new(New()), trees.log_proba(features)[[5, 3]], rtol=0, atol=0)
+        assert_close(trees.log_proba_new(New()), log_proba(trees, features)[[5, 3]], rtol=0, atol=0)
 
 
 def test_rows_may_be_held_in_another_order():
@@ -201,7 +203,7 @@ def test_rows_may_be_held_in_another_order():
     trees, expected = fit_one(features=features), fit_one(features=straight)
     assert_same(trees, expected)
     assert trees.in_data_order(features.partition) is trees
-    assert_close(trees.log_proba(features), expected.log_proba(straight)[order], rtol=0, atol=0)
+    assert_close(log_proba(trees, features), log_proba(expected, straight)[order], rtol=0, atol=0)
     assert_close(trees.log_proba_of(features, ROWS), expected.log_proba_of(straight, ROWS), rtol=0, atol=0)
 
 
@@ -265,7 +267,7 @@ def test_trees_are_what_their_state_describes(candidate):
     assert isinstance(loaded.parameters, TreesParameters)
     assert state.parameters == astuple(candidate)
     features = features_of()
-    assert_close(loaded.log_proba(features), trees.log_proba(features), rtol=0, atol=0)
+    assert_close(log_proba(loaded, features), log_proba(trees, features), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

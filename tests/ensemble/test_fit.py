@@ -19,7 +19,16 @@ from angpn.ensemble.mixture import Members
 from angpn.ensemble.model_selection import Selection, scale_for_training
 from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.ensemble.self_training import FoldModel, SelfTraining
-from ensemble_problems import LINEAR, SPREADING, UNIT, clusters, ensemble_options, first_labels, train_selected
+from ensemble_problems import (
+    LINEAR,
+    SPREADING,
+    UNIT,
+    clusters,
+    ensemble_options,
+    first_labels,
+    log_proba,
+    train_selected,
+)
 
 CONFIG = EnsembleConfig()
 KERNEL = HeadParameters(0.0, 0, 1.0, 100.0)
@@ -56,7 +65,7 @@ def trained(models, validation=None):
 
 def test_the_ensemble_is_trained_on_all_labels_beside_fold_models_that_leave_some_out(recorder):
     found = next(rounds(selected=[*SELECTED, recorder.parameters]))
-    *of_folds, of_all = [training.rows for _, training, _ in recorder.problems]
+    *of_folds, of_all = [training.rows for _, training in recorder.problems]
     assert_array_equal(of_all, np.flatnonzero(LABELLED))
     assert len(of_folds) == len(found.held_out) == CONFIG.max_fold_models
     for rows, (held, _) in zip(of_folds, found.held_out, strict=True):
@@ -83,7 +92,7 @@ def test_a_round_has_the_predictions_of_the_final_model_and_of_fold_models_for_t
 
 def test_with_validation_rows_the_model_that_never_saw_their_labels_is_the_ensemble(recorder):
     found = next(rounds(VALIDATION, selected=[*SELECTED, recorder.parameters]))
-    ((_, training, _),) = recorder.problems
+    ((_, training),) = recorder.problems
     assert_array_equal(training.rows, np.flatnonzero(LABELLED & ~VALIDATION))
     ((rows, probabilities),) = found.held_out
     assert_array_equal(rows, np.flatnonzero(VALIDATION))
@@ -95,15 +104,15 @@ def test_with_validation_rows_the_model_that_never_saw_their_labels_is_the_ensem
 def test_the_predictions_of_a_round_are_those_of_its_ensemble():
     found = next(rounds(VALIDATION))
     features = PropagatedFeatures(scaled().features, found.neighborhood, options().graph, [LINEAR.hops, KERNEL.hops])
-    log_proba = found.ensemble.mixture(learner.log_proba(features) for learner in found.ensemble.learners)
-    assert_close(found.probabilities, found.ensemble.calibration(log_proba), rtol=1e-4, atol=1e-5)
+    mixed = found.ensemble.mixture(log_proba(learner, features) for learner in found.ensemble.learners)
+    assert_close(found.probabilities, found.ensemble.calibration(mixed), rtol=1e-4, atol=1e-5)
     assert [learner.parameters for learner in found.ensemble.learners] == SELECTED
 
 
 def test_fold_models_beside_validation_rows_are_trained_on_fewer_labels_and_never_on_theirs(recorder):
     apart = VALIDATION & (np.cumsum(VALIDATION) <= 6)
     found = next(rounds(apart, selected=[recorder.parameters]))
-    of_all, *of_folds = [training.rows for _, training, _ in recorder.problems]
+    of_all, *of_folds = [training.rows for _, training in recorder.problems]
     assert of_folds
     assert_array_equal(of_all, np.flatnonzero(LABELLED & ~apart))
     for rows in of_folds:
@@ -177,7 +186,7 @@ def test_weights_reach_the_base_learners(recorder):
     weights = np.linspace(0.5, 2, 120)
     given = labels()._replace(weights=weights)
     next(train_selected(clusters(TRUTH), given, [recorder.parameters], options()))
-    for _, training, _ in recorder.problems:
+    for _, training in recorder.problems:
         assert_array_equal(training.weights, weights[training.rows])
 
 

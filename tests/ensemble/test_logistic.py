@@ -13,8 +13,10 @@ from sklearn.linear_model import LogisticRegression
 from torch.testing import assert_close
 
 from angpn.ensemble.config import EnsembleConfig
-from angpn.ensemble.logistic import BAND, RULED_OUT, _inverse_hessian, fit_logistic
-from angpn.kernels.logistic_regression import exponentiate, mean_loss, minimize_mean_loss
+from angpn.ensemble.logistic import BAND, RULED_OUT, Regression
+from angpn.ensemble.logistic import fit_logistic as fit_side_by_side
+from angpn.ensemble.principal_features import PrincipalFeatures
+from angpn.kernels.logistic_regression import exponentiate, mean_losses, minimize_mean_losses
 
 CONFIG = EnsembleConfig()
 DEFAULTS = {"tol": CONFIG.head_tol, "max_iter": CONFIG.head_max_iter}
@@ -27,7 +29,21 @@ def clouds(n_classes=3, n=80, p=6, seed=0):
     generator = np.random.default_rng(seed)
     codes = np.arange(n) % n_classes
     inputs = generator.normal(size=(n, p)) * np.geomspace(0.3, 3, p) + np.eye(n_classes, p)[codes]
-    return torch.from_numpy(inputs), codes
+    return principal(torch.from_numpy(inputs)), codes
+
+
+def principal(inputs):
+    return PrincipalFeatures.fit(inputs, None)(inputs)
+
+
+def variances(inputs):
+    return inputs.var(dim=0, correction=0)
+
+
+def fit_logistic(inputs, codes, weights, C, n_classes, **solver):
+    """One regression on all rows."""
+    regression = Regression(np.arange(len(codes)), codes, weights, C)
+    return fit_side_by_side(inputs, variances(inputs), [regression], n_classes, **solver)[0]
 
 
 def probabilities(inputs, weight, bias):
@@ -42,25 +58,26 @@ class Loss:
         self.inputs, self.truth = np.asarray(inputs, np.float64), np.eye(n_classes)[codes]
         weights = np.ones(len(codes)) if weights is None else weights
         self.shares, self.penalty = weights / weights.sum(), 1 / (C * weights.sum())
-        self.shape = self.inputs.shape[1] + 1, 1 if n_classes == 2 else n_classes
+        self.shape = 1 if n_classes == 2 else n_classes, self.inputs.shape[1] + 1
 
     def __call__(self, point):
         point = point.reshape(self.shape)
         scores = np.zeros_like(self.truth)
-        scores[:, -self.shape[1] :] = self.inputs @ point[:-1] + point[-1]
+        scores[:, -self.shape[0] :] = self.inputs @ point[:, :-1].T + point[:, -1]
         log_proba = scores - scipy.special.logsumexp(scores, axis=1, keepdims=True)
-        value = -(self.shares @ (log_proba * self.truth).sum(axis=1)) + self.penalty / 2 * (point[:-1] ** 2).sum()
-        residuals = (self.shares[:, None] * (np.exp(log_proba) - self.truth))[:, -self.shape[1] :]
-        gradient = np.vstack([self.inputs.T @ residuals + self.penalty * point[:-1], residuals.sum(axis=0)])
+        value = -(self.shares @ (log_proba * self.truth).sum(axis=1)) + self.penalty / 2 * (point[:, :-1] ** 2).sum()
+        residuals = (self.shares[:, None] * (np.exp(log_proba) - self.truth))[:, -self.shape[0] :]
+        gradient = np.hstack([residuals.T @ self.inputs + self.penalty * point[:, :-1], residuals.sum(axis=0)[:, None]])
         return value, gradient.ravel()
 
 
 def solve(inputs, codes, C, tol, max_iter):
     """What the compiled solver returns: weights and biases, iterations, evaluations, excess."""
     loss = Loss(inputs, codes, None, C)
-    problem = inputs.numpy(), codes, loss.shares, loss.penalty, np.zeros(loss.shape)
-    inverse = _inverse_hessian(inputs, loss.shares, loss.penalty, int(codes.max()) + 1)
-    return minimize_mean_loss(*problem, inverse, tol, BAND, max_iter)
+    inverse = 1 / (np.append(variances(inputs), 1.0) / loss.truth.shape[1] + loss.penalty)
+    problem = codes, loss.shares, loss.penalty, np.zeros(loss.shape), inverse
+    found = minimize_mean_losses(inputs.numpy(), *(np.array([part]) for part in problem), tol, BAND, max_iter)
+    return [part[0] for part in found]
 
 
 class Path(NamedTuple):
@@ -82,7 +99,7 @@ def path(inputs, codes, C, max_iter):
 
 
 def flat(weight, bias):
-    return torch.cat([weight, bias[None]]).flatten().numpy()
+    return torch.cat([weight.T, bias[:, None]], dim=1).flatten().numpy()
 
 
 # The minimum
@@ -116,17 +133,25 @@ def test_the_default_tolerance_is_kept():
         assert -1e-6 < found[0] - least[0] < 3 * DEFAULTS["tol"]
 
 
+@pytest.mark.parametrize("n", [80, 2500])  # these are more than are taken at once
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_value_and_gradient_are_those_of_the_objective(n_classes):
-    inputs, codes = clouds(n_classes)
-    loss = Loss(inputs, codes, np.linspace(0, 3, len(codes)), 2.0)
-    point = np.random.default_rng(1).normal(size=loss.shape[0] * loss.shape[1])
-    gradient, products = np.empty_like(point), np.empty((len(codes), loss.shape[1]))
-    room = products, np.empty(len(codes)), np.empty(products.size, np.int32)
-    value = mean_loss(inputs.numpy(), codes, loss.shares, loss.penalty, point, *room, gradient)
-    assert_allclose(value, loss(point)[0], rtol=1e-12)
-    assert_allclose(gradient, loss(point)[1], rtol=1e-10, atol=1e-12)
-    assert_allclose(gradient, scipy.optimize.approx_fprime(point, lambda at: loss(at)[0], 1e-6), atol=1e-5)
+def test_values_and_gradients_are_those_of_the_objectives(n_classes, n):
+    inputs, codes = clouds(n_classes, n)
+    losses = [Loss(inputs, codes, np.linspace(0, 3, n), 2.0), Loss(inputs, codes[::-1], None, 0.5)]
+    points = np.random.default_rng(1).normal(size=(3, *losses[0].shape))
+    gradients, values = np.full_like(points, np.nan), np.full(3, np.nan)
+    chosen = np.array([2, 0])  # of three problems the second is done
+    of_all = (codes, codes, codes[::-1]), (losses[0].shares,) * 2 + (losses[1].shares,)
+    penalties = np.array([losses[0].penalty, 1.0, losses[1].penalty])
+    mean_losses(inputs.numpy(), *map(np.array, of_all), penalties, points, chosen, values, gradients)
+    for place, loss in zip(chosen, losses[::-1], strict=True):
+        value, gradient = loss(points[place])
+        assert_allclose(values[place], value, rtol=1e-12)
+        assert_allclose(gradients[place].ravel(), gradient, rtol=1e-10, atol=1e-12)
+    assert np.isnan(values[1])
+    assert np.isnan(gradients[1]).all()
+    at = points[0].ravel()
+    assert_allclose(losses[0](at)[1], scipy.optimize.approx_fprime(at, lambda x: losses[0](x)[0], 1e-6), atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -140,31 +165,13 @@ def test_exponentials_are_right_to_the_last_digits(dtype):
     assert (far < 2e-38).all()
 
 
-def test_where_it_begins_does_not_change_the_minimum():
-    inputs, codes = clouds()
-    expected = fit_logistic(inputs, codes, None, 2.0, 3, **TIGHT)
-    other = fit_logistic(inputs, (codes + 1) % 3, None, 2.0, 3, **TIGHT)
-    found = fit_logistic(inputs, codes, None, 2.0, 3, start=other, **TIGHT)
-    for weight, wanted in zip(found, expected, strict=True):
-        assert_close(weight, wanted, rtol=1e-4, atol=1e-4)  # what is added to all biases alike is where it began
-
-
-def test_a_start_at_the_result_takes_no_step():
-    inputs, codes = clouds()
-    tight = fit_logistic(inputs, codes, None, 2.0, 3, **TIGHT)
-    for part, expected in zip(fit_logistic(inputs, codes, None, 2.0, 3, start=tight, **DEFAULTS), tight, strict=True):
-        assert_close(part, expected, rtol=0, atol=0)
-
-
 def test_few_rows_of_many_columns_are_solved_in_their_span():
     inputs, codes = clouds(n=30, p=40)
+    assert inputs.shape == (30, 29)  # of the centred rows
     weight, bias = fit_logistic(inputs, codes, None, 2.0, 3, **TIGHT)
     model = LogisticRegression(C=2.0, tol=1e-10, max_iter=2000).fit(inputs.numpy(), codes)
     assert_allclose(weight.T, model.coef_, rtol=1e-5, atol=1e-5)
     assert_allclose(bias, model.intercept_, rtol=1e-5, atol=1e-5)
-    other = fit_logistic(inputs, (codes + 1) % 3, None, 2.0, 3, **TIGHT)
-    again, _ = fit_logistic(inputs, codes, None, 2.0, 3, start=other, **TIGHT)
-    assert_close(again, weight, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("inputs", [torch.zeros(6, 2), torch.zeros(6, 9), torch.ones(6, 2), 1e-20 * torch.eye(6)])
@@ -176,7 +183,7 @@ def test_rows_that_say_nothing_leave_the_hessian_an_inverse(inputs):
 def test_a_problem_of_unlike_scales_takes_few_iterations():
     """The preconditioner makes all directions alike."""
     inputs, codes = clouds(n=300, p=30)
-    stretched = inputs * torch.from_numpy(np.geomspace(1e-2, 1e2, 30))
+    stretched = inputs / inputs.std(dim=0) * torch.from_numpy(np.geomspace(1e-2, 1e2, 30))
     found, iterations, *_ = solve(stretched, codes, 10.0, **DEFAULTS)
     least, loss = solve(stretched, codes, 10.0, **TIGHT)[0], Loss(stretched, codes, None, 10.0)
     assert loss(found)[0] - loss(least)[0] < 3 * DEFAULTS["tol"]
@@ -190,6 +197,28 @@ def test_weights_count_like_repetitions():
     found = fit_logistic(inputs, codes, times.astype(np.float64), 2.0, 3, **TIGHT)
     for part, expected in zip(found, fit_logistic(*repeated, None, 2.0, 3, **TIGHT), strict=True):
         assert_close(part, expected, rtol=1e-5, atol=1e-5)
+
+
+# Several at once
+
+
+def test_regressions_side_by_side_are_each_as_if_alone():
+    inputs, codes = clouds(n=200)
+    some, others = np.arange(0, 200, 2), np.arange(50, 150)
+    regressions = [
+        Regression(np.arange(200), codes, None, 10.0),
+        Regression(some, codes[some], np.linspace(0.5, 2, 100), 0.1),
+        Regression(others, codes[others], None, 1000.0),
+        Regression(some, codes[some] % 2, None, 10.0),  # of two classes only
+        Regression(others, np.full(100, 2), None, 10.0),
+    ]
+    found = fit_side_by_side(inputs, variances(inputs), regressions, 3, **DEFAULTS)
+    for each, (weight, bias) in zip(regressions, found, strict=True):
+        alone = fit_side_by_side(
+            inputs[each.rows], variances(inputs), [each._replace(rows=np.arange(len(each.rows)))], 3, **DEFAULTS
+        )
+        assert_close(weight, alone[0][0], rtol=1e-6, atol=1e-6)
+        assert_close(bias, alone[0][1], rtol=1e-6, atol=1e-6)
 
 
 # Classes without labels
@@ -230,7 +259,7 @@ def test_a_row_of_weight_zero_counts_for_nothing():
 def test_the_result_is_continuous_in_the_tolerance_where_the_number_of_iterations_jumps(seed):
     """At every iterate that L-BFGS may stop at: with a little less than 1.5 times its excess it goes on."""
     inputs, codes = clouds(seed=seed)
-    found, change = path(inputs, codes, 10.0, 50), 1e-6
+    found, change = path(inputs, codes, 100.0, 50), 1e-6
     firsts = [number for number in range(1, 20) if found.excess[number] < found.excess[:number].min()]
     rises = [number for number in firsts if found.excess[number + 1] > found.excess[number]]
     assert len(firsts) > 8
@@ -240,7 +269,7 @@ def test_the_result_is_continuous_in_the_tolerance_where_the_number_of_iteration
         less, more = (found.stop(tol / BAND) for tol in tols)
         assert less > more == number
         jump = np.abs(found.points[less] - found.points[more]).max()
-        one, other = (flat(*fit_logistic(inputs, codes, None, 10.0, 3, tol=tol, max_iter=100)) for tol in tols)
+        one, other = (flat(*fit_logistic(inputs, codes, None, 100.0, 3, tol=tol, max_iter=100)) for tol in tols)
         # The share of each iterate of the band moves by change / log(1.5), within 5 change; the result is float32.
         start = found.stop(BAND * tols[1])
         length = sum(np.abs(after - before).max() for before, after in pairwise(found.points[start : less + 1]))
@@ -284,7 +313,7 @@ def test_the_order_of_the_rows_hardly_matters_in_float32(n, p, n_classes, C):
     generator = np.random.default_rng(0)
     codes = np.arange(n) % n_classes
     inputs = generator.normal(size=(n, p)) + np.eye(n_classes, p)[codes]
-    inputs = torch.from_numpy(inputs / np.linalg.norm(inputs, axis=1).mean()).float()
+    inputs = principal(torch.from_numpy(inputs / np.linalg.norm(inputs, axis=1).mean()).float())
     weight, bias = fit_logistic(inputs, codes, None, C, n_classes, **DEFAULTS)
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(n)

@@ -29,15 +29,15 @@ def random_log_proba(count=4, n=5, n_classes=3):
 # Mixtures
 
 
-def test_the_equal_mixture_is_the_mean_probability_however_small():
+def test_the_equal_mixture_is_the_mean_probability_and_never_zero():
     several = random_log_proba()
     mean = torch.stack([log_proba.exp() for log_proba in several]).mean(dim=0)
     equal = Mixture.equal(4)
     assert_close(equal(several), mean.log())
     assert_close(equal(each for each in several), mean.log())
     assert_close(Calibration(1.0, torch.zeros(3))(equal(several)), mean)
-    tiny = torch.tensor([[0.0, -500.0]])
-    assert_close(Mixture.equal(2)([tiny, tiny]), tiny)
+    far = torch.tensor([[0.0, -500.0]])
+    assert_close(Mixture.equal(2)([far, far]), torch.tensor([[1.0, torch.finfo(torch.float32).tiny]]).log())
 
 
 def test_a_mixture_is_the_weighted_mean_of_probabilities_at_their_temperatures():

@@ -187,7 +187,7 @@ def test_a_score_is_that_of_base_learners_that_never_saw_the_held_out_labels(noi
         assert wrong_scorer.scores[candidate] < -0.6
         one, other = (
             candidate.learner.cross_validate(
-                [candidate], propagated, Labels(codes, None, [fold], False), config=CONFIG
+                [candidate], propagated, Labels(codes, None, [fold], False), slice(None), config=CONFIG
             )[0]
             for codes in (CODES, wrong)
         )

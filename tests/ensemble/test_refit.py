@@ -101,10 +101,9 @@ def test_where_self_training_was_given_up_pseudo_labels_play_no_part(recorder):
     for last, with_pseudo_labels in ((first, False), (second, True)):
         recorder.problems.clear()
         Refit(last, FIRST.codes, FIRST)(more, OPTIONS)
-        ((_, training, starts),) = recorder.problems
+        ((_, training),) = recorder.problems
         assert (len(training.rows) > 70) == with_pseudo_labels
         assert_array_equal(training.rows[:70], np.arange(70))
-        assert starts.keys() == {recorder.parameters}
 
 
 def test_it_searches_again_once_labels_have_grown_by_half(fitted):
@@ -113,6 +112,16 @@ def test_it_searches_again_once_labels_have_grown_by_half(fitted):
     step = fitted(labels_of(np.arange(80)), OPTIONS)  # counted from the last search, not from the last fit
     assert not step.needs_search(labels_of(np.arange(89)), CONFIG)
     assert step.needs_search(labels_of(np.arange(90)), CONFIG)
+
+
+def test_it_searches_again_once_labels_suffice_to_reselect():
+    given = labels_of(np.arange(90))
+    last = next(train_selected(X, given, [SPREADING], OPTIONS))
+    fitted = Refit(last, given.codes, given)
+    enough = CONFIG.min_reselection_labels
+    assert sum(len(fold.held) for fold in given.folds) < enough
+    assert not fitted.needs_search(labels_of(np.arange(enough - 1)), CONFIG)
+    assert fitted.needs_search(labels_of(np.arange(enough)), CONFIG)
 
 
 def test_it_searches_again_for_a_new_class_and_for_one_without_labels(fitted):

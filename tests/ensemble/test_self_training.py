@@ -19,7 +19,7 @@ from angpn.ensemble.propagated_features import Adjacency, PropagatedFeatures
 from angpn.ensemble.scaling import Scaling
 from angpn.ensemble.self_training import FoldModel, SelfTraining, uniform_hash
 from angpn.ensemble.user_options import GraphOptions
-from ensemble_problems import LINEAR, SPREADING, clusters, ensemble_options, first_labels, linked, links_to
+from ensemble_problems import LINEAR, SPREADING, clusters, ensemble_options, first_labels, linked, links_to, log_proba
 
 CONFIG = EnsembleConfig()
 KERNEL = HeadParameters(0.0, 0, 1.0, 100.0)
@@ -73,7 +73,7 @@ def test_the_first_round_trains_on_labels_alone_and_the_next_on_pseudo_labels_to
     model = of_all_labels()
     training = self_training(rows, [model], selected=[*SELECTED, recorder.parameters])
     training.run_round()
-    ((_, first, _),) = recorder.problems
+    ((_, first),) = recorder.problems
     assert_array_equal(first.rows, np.arange(12))
     assert_array_equal(first.codes, TRUTH[:12])
     assert first.weights is None
@@ -81,7 +81,7 @@ def test_the_first_round_trains_on_labels_alone_and_the_next_on_pseudo_labels_to
     confident = np.flatnonzero(confidence[12:] >= CONFIG.pseudo_label_threshold) + 12
     assert 0 < len(confident) < 48  # some are, some are not
     training.run_round()
-    _, (_, second, _) = recorder.problems
+    _, (_, second) = recorder.problems
     assert_array_equal(second.rows, np.concatenate([np.arange(12), confident]))
     assert_array_equal(second.codes, np.concatenate([TRUTH[:12], classes[confident]]))
 
@@ -90,7 +90,7 @@ def test_the_prediction_for_a_labelled_row_never_replaces_its_label(rows, record
     model = of_all_labels()
     model.probabilities = torch.eye(3)[(TRUTH + 1) % 3]
     self_training(rows, [model], selected=[recorder.parameters]).run_round()
-    ((_, found, _),) = recorder.problems
+    ((_, found),) = recorder.problems
     assert_array_equal(found.rows, np.arange(60))
     assert_array_equal(found.codes, np.concatenate([TRUTH[:12], (TRUTH[12:] + 1) % 3]))
 
@@ -99,7 +99,7 @@ def test_a_held_out_row_is_pseudo_labelled_like_any_other(rows, recorder):
     (model,) = fold_models(1)
     model.probabilities = torch.eye(3)[(TRUTH + 1) % 3]
     self_training(rows, [model], selected=[recorder.parameters]).run_round()
-    ((_, found, _),) = recorder.problems
+    ((_, found),) = recorder.problems
     place = np.isin(found.rows, model.fold.held)
     assert place.sum() == len(model.fold.held) > 0
     assert_array_equal(found.codes[place], (TRUTH[found.rows[place]] + 1) % 3)
@@ -113,7 +113,7 @@ def test_pseudo_labels_are_those_above_the_threshold(rows, recorder):
         config = replace(CONFIG, pseudo_label_threshold=threshold)
         probabilities = model.probabilities
         self_training(rows, [model], selected=[recorder.parameters], config=config).run_round()
-        ((_, found, _),) = recorder.problems
+        ((_, found),) = recorder.problems
         assert len(found.rows) == count
         model.probabilities = probabilities
 
@@ -124,7 +124,7 @@ def test_of_very_many_confident_rows_a_random_part_is_pseudo_labelled(rows, reco
     model.probabilities = torch.eye(3)[TRUTH]
     config = replace(CONFIG, max_pseudo_labels=most)
     self_training(rows, [model], selected=[recorder.parameters], config=config).run_round()
-    ((_, found, _),) = recorder.problems
+    ((_, found),) = recorder.problems
     unlabelled = np.arange(12, 60)
     drawn = unlabelled[uniform_hash(unlabelled, 0) < most / 48]
     assert_array_equal(found.rows[12:], drawn)
@@ -137,7 +137,7 @@ def test_pseudo_labels_count_like_labels_of_weight_1(rows, recorder):
     model.probabilities = torch.eye(3)[TRUTH]
     labels = LABELS._replace(weights=weights)
     self_training(rows, [model], selected=[recorder.parameters], labels=labels).run_round()
-    ((_, found, _),) = recorder.problems
+    ((_, found),) = recorder.problems
     assert_array_equal(found.weights, weights)
 
 
@@ -173,12 +173,12 @@ def test_held_out_labels_of_all_models_together_calibrate_them_all(rows):
     labels = LABELS._replace(weights=np.linspace(0.5, 2, 60))
     calibrated = self_training(rows, [*both, final], labels=labels).run_round()
     features = PropagatedFeatures(rows.features, rows.neighborhood, GRAPH, [LINEAR.hops, KERNEL.hops])
-    log_proba = {
-        id(model): Mixture.equal(3)(learner.log_proba(features) for learner in model.learners)
+    mixed = {
+        id(model): Mixture.equal(3)(log_proba(learner, features) for learner in model.learners)
         for model in (*both, final)
     }
     held = np.concatenate([model.fold.held for model in both])
-    predicted = torch.cat([log_proba[id(model)][model.fold.held] for model in both])
+    predicted = torch.cat([mixed[id(model)][model.fold.held] for model in both])
     expected, mean = Calibration.fit(predicted, TRUTH[held], labels.weights[held], CONFIG)
     assert calibrated.calibration.temperature == pytest.approx(expected.temperature, rel=1e-4)
     assert_close(calibrated.calibration.shift, expected.shift, rtol=1e-4, atol=1e-4)
@@ -186,7 +186,7 @@ def test_held_out_labels_of_all_models_together_calibrate_them_all(rows):
     assert calibrated.log_likelihood < 0
     assert calibrated.n_held_out == len(held)
     for model in (*both, final):
-        assert_close(model.probabilities, calibrated.calibration(log_proba[id(model)]), rtol=1e-4, atol=1e-5)
+        assert_close(model.probabilities, calibrated.calibration(mixed[id(model)]), rtol=1e-4, atol=1e-5)
         assert_close(model.probabilities.sum(dim=1), torch.ones(60))
 
 
@@ -218,7 +218,7 @@ def test_each_round_learns_its_graph_from_the_predictions_of_the_round_before(ro
     predicted = model.probabilities
     training.run_round()
     assert_close(model.graph_probabilities, predicted, rtol=0, atol=0)
-    graphs = [dense(features.normalized) for features, _, _ in recorder.problems]
+    graphs = [dense(features.normalized) for features, _ in recorder.problems]
     expected = [
         dense(Adjacency(GRAPH.learn_graph(rows.neighborhood, probabilities), "normalized"))
         for probabilities in (None, predicted)
@@ -235,7 +235,7 @@ def test_without_beta_the_first_graph_and_its_features_stay(rows, recorder):
     for _ in range(3):
         training.run_round()
     assert len(recorder.problems) == 3
-    assert len({id(features) for features, _, _ in recorder.problems}) == 1
+    assert len({id(features) for features, _ in recorder.problems}) == 1
     assert model.graph_probabilities is None
 
 
@@ -243,9 +243,9 @@ def test_in_the_first_round_all_models_share_the_features(rows, recorder):
     training = self_training(rows, [*fold_models(), of_all_labels()], selected=[recorder.parameters])
     training.run_round()
     assert len(recorder.problems) == 3
-    assert len({id(features) for features, _, _ in recorder.problems}) == 1
+    assert len({id(features) for features, _ in recorder.problems}) == 1
     training.run_round()
-    assert len({id(features) for features, _, _ in recorder.problems[3:]}) == 3  # each has its own graph
+    assert len({id(features) for features, _ in recorder.problems[3:]}) == 3  # each has its own graph
 
 
 # Reselection
@@ -284,7 +284,7 @@ def test_reselection_trains_on_a_bounded_number_of_pseudo_labels_without_some_fo
     training.run_round()
     training.reselect()
     assert len(recorder.problems) == 2
-    for model, (_, found, _) in zip(models, recorder.problems, strict=False):
+    for model, (_, found) in zip(models, recorder.problems, strict=False):
         n_given = len(model.fold.training)
         assert_array_equal(found.rows[:n_given], model.fold.training)
         assert 0 < len(found.rows) - n_given < 15

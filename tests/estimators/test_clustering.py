@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from angpn import ANGPNClusterer, ANGPNEmbedding
 from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
+from angpn.estimators.main_directions import MainDirections
 
 APART = [[0, 0], [9, 0], [0, 9], [9, 9]]
 
@@ -119,6 +120,54 @@ def test_how_rows_are_scaled_follows_from_what_they_are(digits):
         assert ANGPNClusterer(3, random_state=0).fit(X)._graph.scaling.name == scaling
 
 
+# Why rows are reduced to their main directions
+
+
+def many_weak_columns(n_rows=600, n_columns=300):
+    """Return rows of 0 and 1 in three classes that differ a little in every tenth column, and groups of near copies."""
+    generator = np.random.default_rng(0)
+    truth = generator.integers(0, 3, n_rows)
+    shares = np.full((3, n_columns), 0.5)
+    shares[:, ::10] = generator.choice([0.2, 0.8], size=(3, n_columns // 10))
+    X = (generator.random((n_rows, n_columns)) < shares[truth]).astype(float)
+    for start in range(0, 60, 6):
+        X[start + 1 : start + 6] = X[start]
+        truth[start + 1 : start + 6] = truth[start]
+    flipped = generator.random((60, n_columns)) < 0.02
+    X[:60] = np.where(flipped, 1 - X[:60], X[:60])
+    return X, truth
+
+
+def test_classes_that_hundreds_of_columns_hide_are_found_and_not_the_groups_of_near_copies():
+    X, truth = many_weak_columns()
+    model = ANGPNClusterer(3, scaling="unit", random_state=0).fit(X)
+    assert adjusted_rand_score(truth, model.labels_) > 0.7  # without the reduction it is below 0.1
+    assert model._graph.rows.shape == (600, 8)
+    whole = AdaptiveGraph.learn(X, AdaptiveGraphOptions(20, 0, 3, "auto", "unit", 0.9, 0, False)).neighborhood
+    reduced = model._graph.first
+    pure, purer = ((truth[found.indices.numpy()[:, :20]] == truth[:, None]).mean() for found in (whole, reduced))
+    assert purer > pure + 0.2
+
+
+def test_columns_of_a_table_are_not_reduced():
+    X = np.random.default_rng(0).normal(size=(100, 20)) * np.geomspace(1, 1e4, 20)
+    model = ANGPNClusterer(2, random_state=0).fit(X)
+    assert model._graph.scaling.name == "standard"
+    assert model._graph.directions is None
+
+
+def test_main_directions_are_those_of_the_largest_variance_and_rows_have_length_one():
+    generator = np.random.default_rng(0)
+    rows = (generator.normal(size=(200, 6)) * [1, 5, 0.1, 3, 0.2, 0.3] + 7).astype(np.float32)
+    found = MainDirections.fit(rows, 2)
+    assert_allclose(np.abs(found.basis[[1, 3], [0, 1]]), 1, atol=0.02)
+    assert_allclose(found.basis.T @ found.basis, np.eye(2), atol=1e-12)
+    coordinates = found.transform(rows)
+    assert_allclose(np.linalg.norm(coordinates, axis=1), 1, rtol=1e-6)
+    assert_array_equal(found.transform(rows[50:53]), coordinates[50:53])
+    assert_array_equal(found.transform(np.full((2, 6), found.center)), 0)  # the mean has no direction
+
+
 # Why k grows
 
 
@@ -157,6 +206,16 @@ def test_fitted_rows_keep_cluster_and_coordinates_and_new_ones_get_those_of_thei
         assert_allclose(new[truth[300:] == label].mean(axis=0), own.mean(axis=0), atol=0.2)
 
 
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array, np.float32])
+def test_fitted_rows_keep_their_cluster_where_rows_are_reduced(digits, form):
+    X, truth = form(digits[0]), digits[1]
+    model = ANGPNClusterer(10, random_state=0).fit(X[:1200])
+    assert model._graph.directions is not None
+    assert_array_equal(model.predict(X[:1200]), model.labels_)
+    assert_array_equal(model.predict(X[5:9]), model.labels_[5:9])
+    assert adjusted_rand_score(truth[1200:], model.predict(X[1200:])) > 0.6
+
+
 def test_new_rows_may_be_distances_to_the_fitted_ones(blobs):
     X, truth = blobs
     model = ANGPNClusterer(4, metric="precomputed", random_state=0).fit(pairwise_distances(X[:300]))
@@ -188,6 +247,8 @@ def test_coordinates_separate_what_is_apart_and_have_names(blobs):
         ({"metric": "cosine"}, np.eye(20), "metric must be one of 'auto', 'chord'"),
         ({"recall": 2}, np.eye(20), r"recall must lie in \(0, 1\], got 2"),
         ({}, np.ones((20, 3)), "rows must differ, got rows that are all alike"),
+        ({}, np.ones((20, 100)), "rows must differ, got rows that are all alike"),
+        ({"n_clusters": 3, "scaling": "unit"}, np.full((50, 99), 0.3), "rows must differ, got rows that are all"),
         ({}, np.ones((1, 3)), "minimum of 3 is required"),
         ({}, np.full((20, 3), np.nan), "contains NaN"),
         ({"metric": "precomputed"}, np.ones((20, 3)), "must be a full square matrix"),

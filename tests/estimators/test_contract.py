@@ -1,12 +1,13 @@
 """Both estimators keep scikit-learn's contract, and point to each other."""
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from angpn import ANGPNClassifier, ANGPNNetworkClassifier, EnsembleConfig
+from angpn import ANGPNClassifier, ANGPNClusterer, ANGPNNetworkClassifier, EnsembleConfig
 
 
 def expected_failures(estimator):
@@ -37,6 +38,19 @@ def test_a_parameter_of_the_network_is_refused_and_the_class_is_named(name, valu
         TypeError, match=rf"{name} is a parameter of ANGPNNetworkClassifier.*ANGPNNetworkClassifier\({name}="
     ):
         ANGPNClassifier(**{name: value})
+
+
+@pytest.mark.parametrize("estimator", [ANGPNClassifier(), ANGPNNetworkClassifier(), ANGPNClusterer()])
+def test_text_and_missing_values_are_refused_and_what_encodes_them_is_named(estimator):
+    gaps = np.where(np.eye(20, 3) == 1, np.nan, 1.0)
+    y = np.arange(20) % 2
+    for X in (gaps, pandas.DataFrame(gaps), pandas.DataFrame({"colour": ["red", "blue"] * 10})):
+        with pytest.raises(
+            ValueError,
+            match=r"X must hold numbers without gaps, got (ndarray|DataFrame) of shape \(20, [13]\) with text or "
+            r"missing values \(.*\); encode it by angpn\.features\.TableEncoder\(impute=True\)",
+        ):
+            estimator.fit(X, y)
 
 
 def test_an_unknown_parameter_is_refused_as_ever():

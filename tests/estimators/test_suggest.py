@@ -72,20 +72,43 @@ def test_the_same_seed_gives_the_same_rows(digits):
         assert len(np.unique(first)) == 7
 
 
-def test_empty_rows_duplicates_and_labelled_rows_are_never_suggested(blobs):
-    X, _ = blobs
-    X = scipy.sparse.csr_array(np.maximum(X[:60], 0))
-    dense = X.toarray()
+@pytest.fixture
+def repeated(blobs):
+    """Rows 10 to 14 are empty, 20 to 29 equal each other, and 30 to 34 equal row 0."""
+    dense = np.maximum(blobs[0][:60], 0)
     dense[10:15] = 0
     dense[20:30] = dense[20]
     dense[30:35] = dense[0]
+    return scipy.sparse.csr_array(dense)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_empty_and_labelled_rows_are_never_suggested_and_equal_ones_once(repeated, strategy):
     y = np.full(60, -1)
     y[0], y[40] = 0, 0
-    for strategy in STRATEGIES:
-        found = suggest(scipy.sparse.csr_array(dense), 60, y, strategy=strategy, random_state=0)
-        assert not np.isin(found, [0, 40, *range(10, 15), *range(30, 35)]).any()
-        assert np.isin(found, np.arange(20, 30)).sum() == 1
-        assert len(found) == 60 - 2 - 5 - 5 - 9
+    found = suggest(repeated, 60, y, strategy=strategy, random_state=0)
+    assert not np.isin(found, [0, 40, *range(10, 15)]).any()
+    assert np.isin(found, np.arange(20, 30)).sum() == 1
+    assert len(found) == len(set(found)) == 60 - 2 - 5 - 9 - 4
+    assert found[-1] == 30  # which equals a labelled row: after all others
+    y[30] = 0  # agrees with row 0
+    found = suggest(repeated, 60, y, strategy=strategy, random_state=0)
+    assert not np.isin(found, np.arange(30, 35)).any()
+
+
+def test_labels_of_equal_rows_are_asked_for_until_one_is_two_ahead(repeated):
+    y = np.arange(60) % 2  # all others are labelled
+    y[[*range(10, 15), *range(21, 30), *range(31, 35)]] = -1
+    y[[0, 20, 30]] = 0, 0, 1
+    model = ANGPNClassifier(random_state=0).fit(repeated, y)
+    found = model.suggestions(9)
+    assert {each.row for each in found} == {21, 31}
+    assert {each.row: each.stands_for for each in found} == {21: 9, 31: 4}
+    y[21] = 0  # two agree
+    y[31] = 0  # two against one
+    assert suggest(repeated, 9, y, random_state=0).tolist() == [32]
+    y[32] = 0  # three against one
+    assert suggest(repeated, 9, y, random_state=0).tolist() == []
 
 
 def test_with_a_model_uncertain_rows_count_more_and_reasons_are_given(digits):

@@ -273,6 +273,15 @@ def test_a_missing_package_is_named_with_its_remedy(monkeypatch, missing, option
         image_features(PIXELS, **options)
 
 
+def test_links_to_files_count_and_linked_folders_do_not(folder):
+    before = image_files(folder)
+    (folder / "linked.png").symlink_to(folder / "a.png")
+    (folder / "circle").symlink_to(folder)
+    (folder / "gone.png").symlink_to(folder / "nowhere.png")
+    (folder / "folder.png").mkdir()
+    assert image_files(folder) == sorted([*before, folder / "linked.png"], key=lambda path: path.as_posix())
+
+
 def test_without_pillow_files_are_an_error_and_arrays_are_not(monkeypatch, folder):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r"needs PIL.*pip install angpn\[images\]"):

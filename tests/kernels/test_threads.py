@@ -133,3 +133,14 @@ def test_tasks_are_answered_in_their_order_and_each_runs_on_one_thread(n_threads
 def test_an_error_of_a_task_is_raised():
     with pytest.raises(ZeroDivisionError):
         threads.map_threads(2, [lambda: 1, lambda: 1 // 0, lambda: 2])
+
+
+def test_an_interrupt_that_ctypes_drops_is_raised_again(monkeypatch):
+    """Between two lines of the callback KeyboardInterrupt would go to C, and rows would be left as they are."""
+
+    def forgetful(callback, data, parts, flags):
+        pass  # as if it had been raised before the first part
+
+    monkeypatch.setattr(threads, "_gomp_parallel", forgetful)
+    with pytest.raises(KeyboardInterrupt):
+        threads._openmp_team(lambda part: None, 2)

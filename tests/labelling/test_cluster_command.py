@@ -210,7 +210,7 @@ def test_inputs_that_have_no_clusters(tmp_path):
     path = table(tmp_path, x=[1.0])
     assert "at least 3 rows are needed to find clusters, got 1; pass more" in error_of(tmp_path, "cluster", path)
     path = table(tmp_path, x=[5.0] * 30, y=["a"] * 30)
-    assert "rows must differ to be clustered, got 30 that are all alike" in error_of(tmp_path, "cluster", path)
+    assert "rows must differ to be clustered, got 30 that are all alike" in run("cluster", path).stderr
     (tmp_path / "t.txt").write_text("the same words\n" * 9)
     assert "must have a word that distinguishes them" in error_of(tmp_path, "cluster", tmp_path / "t.txt")
     np.save(tmp_path / "eye.npy", np.eye(3))
@@ -218,11 +218,13 @@ def test_inputs_that_have_no_clusters(tmp_path):
 
 
 def test_columns_that_are_missing_or_hold_ids(tmp_path):
-    path = table(tmp_path, id=[1, 2, 3, 4], x=[1.0, 2.0, None, 4.0])
-    assert "must have a column 'body', got 'id', 'x'" in error_of(tmp_path, "cluster", path, "--text", "body")
-    assert "must have a column 'key', got 'id', 'x'" in error_of(tmp_path, "cluster", path, "--id-column", "key")
+    path = table(tmp_path, id=[1, 2, 3, 4], x=[1.0, 2.0, None, 4.0], y=[1.0, 2.0, 3.0, 5.0])
+    assert "must have a column 'body', got 'id', 'x', 'y'" in error_of(tmp_path, "cluster", path, "--text", "body")
+    assert "must have a column 'key', got 'id', 'x', 'y'" in error_of(tmp_path, "cluster", path, "--id-column", "key")
     assert "pass --id-column id, or --drop id" in error_of(tmp_path, "cluster", path)
-    assert "1 missing in 1 columns" in error_of(tmp_path, "cluster", path, "--drop", "id")
+    assert "'x' lacks 1 of 4 values, the first in row 2 (--impute fills them" in error_of(
+        tmp_path, "cluster", path, "--drop", "id"
+    )
     assert "none there; check the name" in error_of(tmp_path, "cluster", tmp_path / "none.csv")
 
 
@@ -282,7 +284,8 @@ def test_names_that_cannot_be_used(named, tmp_path):
     assert "must name each row once, got '1' twice" in error(names="cluster,label\n1,a\n1,b\n")
     assert "must have a label for some clusters, got none; fill in" in error(names="cluster,label\n0,\n1, \n2,\n")
     assert "at least two classes, got only 'a'" in error(names="cluster,label\n0,a\n1,a\n")
-    assert "with a comma, got cluster;label" in error(names="cluster;label\n0;a\n")
+    assert "at least two classes, got only 'a'" in error(names="cluster;label\n0;a\n")  # as a spreadsheet saves it
+    assert "must begin with the header cluster,label, got group,label" in error(names="group,label\n0,a\n")
     assert "header cluster,label and a line for each label, got no line" in error(names="")
     names = "cluster,label\n0,a\n1,b\n"
     message = (

@@ -5,9 +5,10 @@ import scipy.sparse
 from numpy.testing import assert_allclose
 from scipy.stats import chi2_contingency, pearsonr
 
+from angpn.features import TableEncoder
+from angpn.features.table import FeatureColumn
 from angpn.labelling.cluster_names import cluster_names, mean_scores, order_columns, presence_scores, telling_columns
 from angpn.labelling.encoders import ArrayEncoder, TextEncoder
-from angpn.labelling.table_encoder import TableEncoder
 
 MEMBERS = np.arange(60) < 20
 
@@ -38,7 +39,7 @@ def test_means_are_scored_by_the_likelihood_ratio_of_two_normal_distributions():
 def test_texts_are_named_by_words_that_others_lack():
     texts = ["late parcel door please"] * 6 + ["slow router cable please"] * 5 + ["refund card bank thanks"] * 4
     encoder = TextEncoder()
-    features = encoder.fit(texts)
+    features = encoder.fit_transform(texts)
     names = cluster_names(encoder, features, np.repeat([0, 1, 2], [6, 5, 4]), ["0", "6", "11"])
     assert [sorted(name.split(", ")) for name in names[:2]] == [["door", "late", "parcel"], ["cable", "router", "slow"]]
     assert names[2] == "bank, card, refund"  # of equal scores the first of the vocabulary
@@ -54,8 +55,8 @@ def test_tables_are_named_by_columns_high_or_low_and_by_categories():
             "brand": np.where(MEMBERS, "acme", generator.choice(["best", "cheap"], 60)),
         }
     )
-    encoder = TableEncoder()
-    features = encoder.fit(frame)
+    encoder = TableEncoder(scale_categories=False)  # as angpn cluster makes it
+    features = encoder.fit_transform(frame)
     first, second = cluster_names(encoder, features, np.where(MEMBERS, 0, 1), ["0", "20"])
     assert sorted(first.split(", ")) == ["age low", "brand = acme", "price high"]
     assert {"price low", "age high"} < set(second.split(", "))
@@ -65,7 +66,7 @@ def test_tables_are_named_by_columns_high_or_low_and_by_categories():
 
 def test_a_column_that_differs_by_chance_is_not_named():
     features = np.random.default_rng(1).normal(size=(60, 2)).astype(np.float32)
-    assert telling_columns(features, MEMBERS, [("a", None), ("b", None)]) == []
+    assert telling_columns(features, MEMBERS, [FeatureColumn("a"), FeatureColumn("b")]) == []
     encoder = ArrayEncoder()
     assert cluster_names(encoder, features, np.where(MEMBERS, 0, 1), ["3", "x.png"]) == ["like 3", "like x.png"]
 

@@ -58,7 +58,9 @@ def test_the_page_shows_each_cluster_and_reacts_to_clicks(result, tmp_path, open
         assert f"{cluster.size} rows" in shown.inner_text()
         listed = shown.locator("[data-row]").evaluate_all("(all) => all.map((one) => Number(one.dataset.row))")
         assert listed == [*cluster.typical, *cluster.borderline]
-    assert f"size {result.rows.content['size'][result.clusters[0].typical[0]]:.4g}" in sections.nth(0).inner_text()
+    assert (
+        f"size {float(result.rows.content['size'][result.clusters[0].typical[0]]):.4g}" in sections.nth(0).inner_text()
+    )
     row = result.clusters[1].typical[0]
     page.click(f'.cluster [data-row="{row}"]')
     assert page.evaluate("angpnReport.selected()") == row

@@ -50,7 +50,7 @@ def decoded(monkeypatch):
 
 def encode(files, **options):
     encoder = ImageEncoder(cache=True, **options)
-    return encoder.fit(files), encoder.thumbnails
+    return encoder.fit_transform(files), encoder.thumbnails
 
 
 def test_what_was_computed_before_comes_back_bit_by_bit_and_no_image_is_decoded(files, decoded):
@@ -63,7 +63,7 @@ def test_what_was_computed_before_comes_back_bit_by_bit_and_no_image_is_decoded(
     assert_array_equal(again, features)
     assert thumbnails_again == thumbnails
     plain = ImageEncoder()
-    assert_array_equal(plain.fit(files), features)
+    assert_array_equal(plain.fit_transform(files), features)
     assert plain.thumbnails == thumbnails
 
 
@@ -73,7 +73,7 @@ def test_only_new_images_are_computed_wherever_they_stand(files, decoded):
     features, thumbnails = encode(files[::-1])
     assert decoded == [files[3], files[0]]
     plain = ImageEncoder()
-    assert_allclose(plain.fit(files[::-1]), features, **ROUNDING)
+    assert_allclose(plain.fit_transform(files[::-1]), features, **ROUNDING)
     assert plain.thumbnails == thumbnails
 
 
@@ -91,7 +91,7 @@ def test_content_counts_and_not_name_or_time(files, decoded):
     changed, _ = encode(files)
     assert decoded == [files[2]]
     assert_array_equal(changed[[0, 1, 3]], features[[1, 1, 3]])
-    assert_allclose(changed[2], ImageEncoder().fit([files[2]])[0], **ROUNDING)
+    assert_allclose(changed[2], ImageEncoder().fit_transform([files[2]])[0], **ROUNDING)
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_cached(files, monkeypatch):
@@ -107,16 +107,16 @@ def test_a_file_that_changes_while_it_is_read_is_not_cached(files, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(image_encoder, "read_image", read_and_change)
         encode(files)
-    assert_allclose(encode(files)[0], ImageEncoder().fit(files), **ROUNDING)
+    assert_allclose(encode(files)[0], ImageEncoder().fit_transform(files), **ROUNDING)
     files[1].write_bytes(before)
-    assert_allclose(encode(files)[0], ImageEncoder().fit(files), **ROUNDING)
+    assert_allclose(encode(files)[0], ImageEncoder().fit_transform(files), **ROUNDING)
 
 
 def test_images_that_cannot_be_read_are_refused_or_skipped_again(files, decoded):
     files[1].write_bytes(files[1].read_bytes()[:60])
     for _ in range(2):
         encoder = ImageEncoder(cache=True, skip_bad=True)
-        assert len(encoder.fit(files)) == len(encoder.thumbnails) == 3
+        assert len(encoder.fit_transform(files)) == len(encoder.thumbnails) == 3
         assert list(encoder.unreadable) == [1]
         with pytest.raises(ValueError, match=r"1\.png must be an image .*, or pass --skip-bad"):
             encode(files)
@@ -165,7 +165,7 @@ def test_other_versions_and_unknown_entries_are_computed_anew(files, decoded, mo
 
 
 def test_without_the_cache_nothing_is_written_or_read(files, cache):
-    ImageEncoder().fit(files)
+    ImageEncoder().fit_transform(files)
     assert not cache.exists()
 
 

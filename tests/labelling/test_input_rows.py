@@ -1,10 +1,9 @@
-import gzip
 import io
 import subprocess
 import sys
-import zlib
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import polars
@@ -12,11 +11,12 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_array_equal
 
-from angpn.labelling import read_rows
+from angpn.labelling import Rows, read_rows
 from angpn.labelling.label_file import drawn_at_random, read_labels
 from angpn.labelling.predictions import predictions_csv
 from angpn.utils import memory
 from angpn.utils.parquet_footer import unpacked_bytes
+from label_inputs import write_workbook
 
 
 def write(path, text):
@@ -46,7 +46,7 @@ def test_tsv_parquet_and_standard_input_read_alike(tmp_path, monkeypatch):
         rows = read_rows(path, id_column="id", label_column="label")
         assert rows.ids == ["1", "2"]
         assert rows.labels == ["a", None]
-        assert rows.content["v"].to_list() == [0.5, 1.5]
+        assert rows.content["v"].cast(polars.Float64).to_list() == [0.5, 1.5]
 
 
 def test_arrays_dense_sparse_and_named(tmp_path):
@@ -274,20 +274,43 @@ def test_the_footer_of_a_table_tells_what_its_columns_take(tmp_path):
         read_rows(tmp_path / "b.parquet")
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
-def test_packed_text_is_refused(tmp_path, monkeypatch, pack):
-    content = pack(b"x,y\n" + b"1,2\n" * 100)
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=r"a.csv must be plain text, got text packed by (gzip|zlib); unpack it"):
-        read_rows(tmp_path / "a.csv")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    with pytest.raises(ValueError, match=r"- must be plain text, got text packed by"):
-        read_rows("-")
-
-
 def test_labels_are_matched_by_id(tmp_path):
     path = write(tmp_path / "labels.csv", "\ufeffid,label,who\nb, cat ,me\nc,,you\n")
     assert read_labels(path, ["a", "b", "c"]) == ([None, "cat", None], None)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_labels_are_read_with_any_separator_and_encoding(tmp_path, separator, encoding):
+    text = "id,label\nKäse,süß\nÖl,a\n".replace(",", separator)
+    (tmp_path / "labels.csv").write_bytes(text.encode(encoding))
+    assert read_labels(tmp_path / "labels.csv", ["Öl", "Brot", "Käse"]).labels == ["a", None, "süß"]
+
+
+def test_ids_that_are_not_utf_8_are_kept_as_they_are(tmp_path):
+    name = "K\udce4se.png"  # as Python reads the name of such a file
+    (tmp_path / "labels.csv").write_bytes(b"id,label\nK\xe4se.png,a\nb.png,b\n")
+    assert read_labels(tmp_path / "labels.csv", [name, "b.png"]).labels == ["a", "b"]
+
+
+def test_a_workbook_is_no_file_of_labels(tmp_path):
+    path = write_workbook(tmp_path / "labels.xlsx", {"labels": [["id", "label"], ["a", "b"]]})
+    with pytest.raises(
+        ValueError, match=r"labels.xlsx must be a CSV file, got a packed one, .* workbook; save it as CSV"
+    ):
+        read_labels(path, ["a"])
+
+
+def test_texts_are_read_in_any_usual_encoding(tmp_path):
+    for encoding, notes in (
+        ("utf-8", ()),
+        ("cp1252", ("encoded in Windows-1252",)),
+        ("utf-16", ("encoded in UTF-16",)),
+    ):
+        (tmp_path / "a.txt").write_bytes("Käse\n\nÖl\n".encode(encoding))
+        rows = read_rows(tmp_path / "a.txt")
+        assert rows.content == ["Käse", "", "Öl"]
+        assert rows.notes == notes
 
 
 def test_the_source_of_labels_is_read_where_there_is_a_column(tmp_path):
@@ -328,7 +351,7 @@ def test_a_column_of_sources_is_no_feature(tmp_path):
     ("content", "message"),
     [
         ("id,label\n", "got no line; label a few rows"),
-        ("name,label\na,x\n", "must begin with the header id,label, with a comma, got name,label"),
+        ("name,label\na,x\n", "must begin with the header id,label, got name,label"),
         ("id,label\na,x\na,y\n", "must name each row once, got 'a' twice"),
         ("id,label\nz,x\ny,x\na,x\n", "must name ids of the input, such as 'a', got 'z' and 1 more"),
     ],
@@ -351,3 +374,25 @@ def test_a_file_that_makes_polars_panic_is_an_error_of_one_line(tmp_path, monkey
     monkeypatch.setattr(polars, "read_parquet", panic)
     with pytest.raises(ValueError, match="a.parquet must be a parquet file that can be read, got range end index 9"):
         read_rows(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("text", ["one", "two", "three"]),
+        ("images", [Path("one"), Path("two"), Path("three")]),
+        ("table", polars.DataFrame({"x": [1, 2, 3]})),
+        ("array", np.arange(6).reshape(3, 2)),
+        ("array", scipy.sparse.csr_array(np.arange(6).reshape(3, 2))),
+    ],
+)
+def test_some_of_the_rows_of_any_kind(kind, content):
+    rows = Rows(kind, ["a", "b", "c"], content, ["x", None, "y"]).take([2, 0])
+    assert rows.ids == ["c", "a"]
+    assert rows.labels is None
+    if kind in ("text", "images"):
+        assert rows.content == [content[2], content[0]]
+    else:
+        first = rows.content.toarray() if scipy.sparse.issparse(content) else np.asarray(rows.content)
+        whole = content.toarray() if scipy.sparse.issparse(content) else np.asarray(content)
+        assert_array_equal(first, whole[[2, 0]])

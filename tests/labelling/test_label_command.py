@@ -107,6 +107,11 @@ def test_an_array_gives_the_same_twice_and_what_the_estimator_gives(embeddings, 
     )
     assert accuracy(lines, {str(row): label for row, label in enumerate(truth)}) > 0.9
     loaded = ANGPNClassifier.load(tmp_path / "one" / "model" / "classifier.angpn")
+    for folder in (tmp_path / "one", tmp_path / "one" / "model"):
+        with pytest.raises(
+            IsADirectoryError, match=r"an angpn model file, got a folder; pass .*/model/classifier\.angpn$"
+        ):
+            ANGPNClassifier.load(folder)
     assert list(loaded.classes_) == list("01234")
 
 
@@ -207,9 +212,11 @@ def test_tables_that_cannot_be_used(tmp_path):
     (tmp_path / "t.csv").write_text("")
     assert "got an empty file" in error_of(tmp_path, tmp_path / "t.csv", "--label-column", "y")
     mixed = table(tmp_path, x=["1", "2", "3", "many"], y=["a", "b", None, None])
-    assert "got both, such as 'many'" in error_of(tmp_path, mixed, "--label-column", "y")
-    holes = table(tmp_path, x=[1.0, None, 3.0, 4.0], y=["a", "b", None, None])
-    assert "1 missing in 1 columns" in error_of(tmp_path, holes, "--label-column", "y")
+    assert "'x' holds numbers and text, such as 'many' (correct it" in error_of(tmp_path, mixed, "--label-column", "y")
+    holes = table(tmp_path, x=[1.0, None, 3.0, 4.0], z=[1, 2, 3, 4], y=["a", "b", None, None])
+    assert "'x' lacks 1 of 4 values, the first in row 1 (--impute fills them, --drop x" in error_of(
+        tmp_path, holes, "--label-column", "y"
+    )
 
 
 def test_labels_that_cannot_be_trained_on(tmp_path):
@@ -413,7 +420,8 @@ def test_a_network_is_trained_in_epochs_and_its_model_predicts(wine, tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     assert '["model","ANGPNNetworkClassifier"]' in page
     assert f'["epochs","{facts["epochs"]}"]' in page
-    assert '"unit":"epoch"' in page
+    assert '"choice":null' in page  # a learning curve instead
+    assert '"curve":{' in page
     model = ANGPNClassifier.load(tmp_path / "out" / "model" / "classifier.angpn")
     assert isinstance(model, angpn.ANGPNNetworkClassifier)
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "out" / "model"), str(path)])

@@ -45,8 +45,8 @@ def test_the_report_of_a_real_run_is_drawn_and_reacts_to_a_click(tickets, tmp_pa
     assert lines[row]["id"] in panel
     assert HOSTILE in panel  # as text: an alert or a broken image would be recorded as an error
     assert "Most influential rows" in panel
-    assert "without pseudo-labels; the labels are those of round" in page.inner_text("#curve")
-    assert "Loss by round" in page.inner_text("#curve")
+    assert "Weights are shares of the final probability" in page.inner_text("#choice")
+    assert not page.is_visible("#curve")  # which is for networks
     assert "rounds" in page.inner_text("#facts")
     assert "epoch" not in page.inner_text("body")
     assert frame["body"][row][:40] in panel

@@ -10,8 +10,8 @@ import pytest
 from angpn.estimators.accuracy_estimate import Estimate
 from angpn.labelling.label_errors import Suspect
 from angpn.labelling.report import Curve, write_label_report
-from angpn.labelling.report_page import DARK_PALETTE
-from angpn.utils.palette import PALETTE
+from angpn.labelling.table_cells import Cells
+from angpn.utils.palette import DARK_PALETTE, PALETTE
 from label_pages import HOSTILE, synthetic_report
 
 
@@ -56,10 +56,9 @@ def test_every_array_decodes_to_what_was_given(tmp_path):
     np.testing.assert_array_equal(unpack(data["uncertain"]), report.uncertain)
     np.testing.assert_array_equal(unpack(data["estimate"]["confusion"]), np.ravel(report.estimate.confusion))
     np.testing.assert_allclose(unpack(data["curve"]["loss"]), report.curve.loss, rtol=1e-6)
-    np.testing.assert_allclose(unpack(data["curve"]["accuracy"]), report.curve.validation_accuracy, rtol=1e-6)
+    np.testing.assert_allclose(unpack(data["curve"]["accuracy"]), report.curve.held_out_accuracy, rtol=1e-6)
     assert data["estimate"]["rows"] == report.estimate.n_rows
     assert data["curve"]["best"] == report.curve.best
-    assert data["curve"]["unit"] == report.curve.unit
     assert data["ids"] == report.ids
     assert data["classes"] == report.classes
     assert data["suspects"] == [list(suspect) for suspect in report.suspects]
@@ -78,11 +77,11 @@ def test_parts_that_are_missing_are_null(tmp_path):
 
 
 def test_a_curve_may_be_arrays_and_have_no_validation(tmp_path):
-    report = synthetic_report()._replace(curve=Curve(np.array([1.0, np.nan]), None, 1, "epoch"))
+    report = synthetic_report()._replace(curve=Curve(np.array([1.0, np.nan]), None, 1))
     curve = data_of(written(report, tmp_path))["curve"]
     np.testing.assert_array_equal(unpack(curve["loss"]), [1.0, np.nan])
     assert curve["accuracy"] is None
-    report = synthetic_report()._replace(curve=Curve(np.ones(2), np.zeros(2), 1, "epoch"))
+    report = synthetic_report()._replace(curve=Curve(np.ones(2), np.zeros(2), 1))
     np.testing.assert_array_equal(unpack(data_of(written(report, tmp_path))["curve"]["accuracy"]), [0, 0])
 
 
@@ -183,6 +182,11 @@ WRONG = {
     "unreliable": (lambda r: {"unreliable": [("", [-1])]}, "unreliable must lie from 0 to 59, got -1 to -1"),
     "suspects": (lambda r: {"suspects": [Suspect(0, 4, 0.5)]}, "suggestions of suspects must lie from 0 to 3"),
     "texts": (lambda r: {"texts": ["a"]}, "texts must have an entry for each of the 60 rows, got 1"),
+    "cells": (lambda r: {"cells": Cells(["size"], [["1"]])}, "cells must have an entry for each of the 60 rows, got 1"),
+    "cells of a row": (
+        lambda r: {"cells": Cells(["size", "rent"], [["1"]] * 60)},
+        "cells must have 2 values in each row, got 1 at row 0",
+    ),
     "picture": (lambda r: {"thumbnails": ["https://x/y.png"] * 60}, "thumbnails must start with 'data:image/'"),
 }
 

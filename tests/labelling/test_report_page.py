@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from angpn.labelling.ensemble_choice import Choice, ConfidenceBin
+from angpn.labelling.label_errors import Suspect
 from angpn.labelling.report import Curve, write_label_report
+from angpn.labelling.table_cells import Cells
 from label_pages import HOSTILE, synthetic_report
 
 
@@ -86,7 +89,7 @@ def test_the_headline_distinguishes_the_kinds_of_estimate(show):
     assert "--holdout 0.2" in page.inner_text("#headline")
     page = show(report._replace(estimate=report.estimate._replace(kind="validation")))
     assert "held out of training. The same labels decided when to stop" in page.inner_text("#headline")
-    assert "On the validation labels" in page.inner_text("#confusion")
+    assert "On the given labels that were held out of training" in page.inner_text("#confusion")
     page = show(report._replace(estimate=None))
     assert "unknown" in page.inner_text("#headline")
     assert "--holdout 0.2" in page.inner_text("#headline")
@@ -333,7 +336,10 @@ def test_parts_without_content_say_so(show):
     page = show(synthetic_report()._replace(estimate=None, curve=None, suspects=[], uncertain=[], texts=None, facts=[]))
     assert "None" in page.inner_text("#suspects")
     assert "No unlabelled row is left" in page.inner_text("#next")
-    assert "No learning curve" in page.inner_text("#curve")
+    assert not page.locator("#curve").is_visible()
+    assert not page.locator("#choice").is_visible()
+    nothing = Curve([float("nan")], None, 1)
+    assert "No learning curve" in show(synthetic_report()._replace(curve=nothing)).inner_text("#curve")
 
 
 def test_tables_and_curves(show):
@@ -347,29 +353,109 @@ def test_tables_and_curves(show):
     assert "class 0" in counts
     assert page.locator("#curve svg").count() == 2
     assert "rows" in page.inner_text("#facts")
-    odd = Curve([float("nan"), float("inf"), 0.5], [0.7] * 3, 2, "epoch")
+    odd = Curve([float("nan"), float("inf"), 0.5], [0.7] * 3, 2)
     assert show(report._replace(curve=odd)).locator("#curve path").count() == 2
 
 
-def test_an_ensemble_shows_rounds_and_a_network_epochs(show):
+def test_a_network_shows_its_epochs(show):
     report = synthetic_report()
-    texts = {
-        "round": [
-            "4 rounds, the first without pseudo-labels; the labels are those of round 3",
-            "Loss by round",
-            "accuracy by round",
-        ],
-        "epoch": ["4 epochs; the labels are those of epoch 3", "Loss by epoch", "accuracy by epoch"],
-    }
-    for unit, other in (("round", "epoch"), ("epoch", "round")):
-        section = show(report._replace(curve=report.curve._replace(unit=unit))).locator("#curve")
-        for text in texts[unit]:
-            assert text in section.inner_text()
-        assert other not in section.inner_text()
-        chart = section.locator("svg").first
-        assert chart.get_attribute("aria-label") == f"Loss by {unit} over 4 {unit}s, best at {unit} 3"
-    once = Curve([0.5], [0.7], 1, "round")
-    assert "1 round, without pseudo-labels; the labels" in show(report._replace(curve=once)).inner_text("#curve")
+    section = show(report).locator("#curve")
+    for text in ("4 epochs; the weights are those of epoch 3", "Loss by epoch", "Accuracy on held-out labels by epoch"):
+        assert text in section.inner_text()
+    assert section.locator("svg").first.get_attribute("aria-label") == "Loss by epoch over 4 epochs, best at epoch 3"
+
+
+CHOICE = Choice(
+    "columns standardised",
+    [("extremely randomised trees", 0.7), ("label spreading on the graph", 0.3)],
+    46,
+    3,
+    2,
+    [ConfidenceBin(0.0, 0.5, 6, 0.4, 0.5), ConfidenceBin(0.9, 0.97, 40, 0.95, 0.975)],
+)
+
+
+def test_an_ensemble_shows_what_was_selected_and_no_epochs(show):
+    report = synthetic_report()._replace(curve=None, choice=CHOICE)
+    page = show(report)
+    text = page.inner_text("#choice")
+    assert "46 given labels, held out in turn, selected this" in text
+    assert "columns standardised; trained on the given labels and, in 1 round of self-training," in text
+    assert "(1 further round did not help)" in text
+    assert "extremely randomised trees" in text
+    assert "70\u00a0%" in text
+    rows = page.locator("#choice .reliability tbody tr").all_inner_texts()
+    assert [row.split("\t")[:2] for row in rows] == [["below 50\u00a0%", "6"], ["90\u00a0% to 97\u00a0%", "40"]]
+    assert not page.locator("#curve").is_visible()
+    for word in ("epoch", "Loss", "alidation label"):
+        assert word not in page.inner_text("body")
+
+
+def test_a_choice_that_no_label_made_says_so(show):
+    fixed = CHOICE._replace(n_labels=0, n_rounds=1, best=1, reliability=[])
+    text = show(synthetic_report()._replace(curve=None, choice=fixed)).inner_text("#choice")
+    assert "too few to select by, so this is the choice that is fixed for few labels" in text
+    assert "trained on the given labels alone." in text
+    assert "nothing is known of how far its confidence can be trusted" in text
+
+
+def test_cells_of_a_table_stand_beside_those_of_influential_rows(show):
+    report = synthetic_report()
+    first, second = report.influences[3][:2]
+    values = [[f"{row},5", "gas" if row in (3, first) else ""] for row in range(len(report.ids))]
+    page = show(report._replace(texts=None, cells=Cells(["size", "heating"], values, n_left_out=2)))
+    page.evaluate("angpnReport.select(3)")
+    heads = page.locator(".cells thead").inner_text()
+    assert "this row" in heads
+    assert report.ids[first] in heads
+    lines = [line.replace("\n", "").split("\t") for line in page.locator(".cells tbody tr").all_inner_texts()]
+    assert [line[:4] for line in lines] == [
+        ["size", "3,5", f"{first},5", f"{second},5"],
+        ["heating", "gas", "gas", "\u2013"],
+    ]
+    assert page.locator(".cells .same").all_inner_texts() == ["gas"]
+    assert "2 further columns not shown" in page.inner_text("#details")
+    page.locator(".cells .head").first.click()
+    assert selected(page) == first
+    assert page.locator("#next li .hint").first.inner_text().startswith("size ")
+
+
+def test_one_account_is_given_where_model_and_influential_rows_disagree(show):
+    report = synthetic_report()
+    row = 3
+    rows = report.influences[row]
+    rows = rows[rows >= 0]
+
+    def told(predicted, around, given=-1, suspects=()):
+        labels, known = report.predicted.copy(), report.given.copy()
+        labels[rows], known[rows] = around, -1
+        labels[row], known[row] = predicted, given
+        page = show(report._replace(predicted=labels, given=known, suspects=list(suspects)))
+        page.evaluate(f"angpnReport.select({row})")
+        return page.locator(".note").all_inner_texts()
+
+    assert told(0, 0) == []
+    (differ,) = told(0, 1)
+    assert "100\u00a0% of their weight) are class 1, the model says class 0" in differ
+    (given,) = told(0, 0, given=1)
+    assert "given as class 1, and that counts" in given
+    assert "still says class 0" in given
+    (so_do,) = told(1, 2, 1, [Suspect(row, 2, 0.75)])
+    assert "may be an error: a model that did not have it says class 2, with 75\u00a0%. So do the rows" in so_do
+    (between,) = told(1, 1, 1, [Suspect(row, 2, 0.75)])
+    assert "agree with the given label: the row lies between the two classes" in between
+    (third,) = told(1, 3, 1, [Suspect(row, 2, 0.75)])
+    assert "are class 3: look at it." in third
+
+
+def test_the_most_confused_classes_are_listed_and_the_matrix_of_ten_fits_a_phone(show):
+    report = synthetic_report(c=10, n=200)
+    page = show(report._replace(classes=[str(number) for number in range(10)]), width=390)
+    assert page.locator(".confusions li").all_inner_texts() == ["0\ntaken for\n9\n2 of 7"]
+    box = page.locator(".confusion").evaluate("(table) => [table.scrollWidth, table.parentElement.clientWidth]")
+    assert box[0] <= box[1]
+    perfect = report.estimate._replace(confusion=5 * np.eye(10, dtype=int))
+    assert "No class was taken for another" in show(report._replace(estimate=perfect)).inner_text("#confusion")
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

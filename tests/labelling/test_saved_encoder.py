@@ -7,13 +7,14 @@ import numpy as np
 import polars
 import pytest
 import scipy.sparse
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
 
 from angpn.cli import app
+from angpn.features import TableEncoder
+from angpn.features.column_state import MISSING
 from angpn.labelling.encoders import ENCODERS, ArrayEncoder, ImageEncoder, TextEncoder
 from angpn.labelling.saved_encoder import SavedEncoder, read_encoder, write_encoder
-from angpn.labelling.table_encoder import MISSING, TableEncoder
 from saved_files import mutations, read_saved, write_saved
 
 TABLE = polars.DataFrame({"age": [1.0, None, 3.0], "zip": ["007", None, "1"], "town": ["Ulm", "Ulm", "Bonn"]})
@@ -22,7 +23,7 @@ ROWS = np.array([[1.0, 2.0], [3.0, np.nan], [5.0, 6.0]])
 FITTED = {
     "images": (ImageEncoder(), None),
     "text": (TextEncoder(), TEXTS),
-    "table": (TableEncoder(impute=True, categorical=["zip"]), TABLE),
+    "table": (TableEncoder(impute=True, categorical=["zip"], scale_categories=False), TABLE),
     "array": (ArrayEncoder(impute=True), ROWS),
 }
 
@@ -36,7 +37,7 @@ def written(path, kind):
     """Write an encoder of a kind; return its path, content to encode, and its features."""
     encoder, content = FITTED[kind]
     if content is not None:
-        encoder.fit(content)
+        encoder.fit_transform(content)
     write_encoder(path, SavedEncoder(kind, None, "id", ["y"], encoder))
     return path, kind, content, features(encoder, content)
 
@@ -64,6 +65,91 @@ def test_an_encoder_of_format_2_is_still_read(saved):
     assert found[:4] == (kind, None, "id", ["y"])
     if expected is not None:
         assert_array_equal(features(found.encoder, content), expected)
+
+
+MESSY = polars.DataFrame(
+    {
+        "price": ["1.200,50 €", "99,00 €", "5,25 €", ""],
+        "sold": ["ja", "nein", "ja", "nein"],
+        "day": ["1.2.2024", "13.2.2024", "n/a", "5.12.2023"],
+        "at": ["10:30", "7:00", "12:15", "9:00"],
+    }
+)
+
+
+def messy(path):
+    encoder = TableEncoder(impute=True)
+    encoder.fit(MESSY)
+    write_encoder(path, SavedEncoder("table", None, None, [], encoder))
+    return encoder
+
+
+def test_how_messy_columns_are_read_comes_back(tmp_path):
+    encoder = messy(tmp_path / "encoder.angpn")
+    found = read_encoder(tmp_path / "encoder.angpn").encoder
+    assert_array_equal(found.transform(MESSY), encoder.transform(MESSY))
+    assert found.describe() == {"numbers": ["price", "at"], "booleans": ["sold"], "dates": ["day"]}
+    new = polars.DataFrame({"price": ["1.200"], "sold": ["off"], "day": ["31.12.2023"], "at": ["0:00"]})
+    assert_array_equal(found.transform(new), encoder.transform(new))
+
+
+def test_a_table_encoder_from_before_dates_and_booleans_is_still_read():
+    """Its columns of true and false are numbers, and an empty text is a category."""
+    found = read_encoder(Path(__file__).parent / "saved_encoders" / "table_of_0.2.0.dev0.angpn").encoder
+    towns = [[0, 1], [0, 1], [1, 0]]
+    expected = [[1, 0, 0, *towns[0], 1, 0], [0, 0, 1, *towns[1], 0, 1], [0, 1, 0, *towns[2], 0, 1]]
+    for member in ([True, False, True], ["true", "false", "true"], ["1", "0", "1"]):
+        table = TABLE.with_columns(member=polars.Series(member), note=polars.Series(["", "a", "a"]))
+        features = found.transform(table)
+        assert_array_equal(features[:, [1, 2, 3, 4, 5, 7, 8]], expected)
+        assert_allclose(features[:, 6], [0.5**0.5, -(2**0.5), 0.5**0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "message"),
+    [
+        (0, {"decimal": ";"}, "Invalid enum value ';' - at `$.state.columns[0].decimal`"),
+        (0, {"time": "noon"}, "no format of times is named 'noon'"),
+        (1, {"boolean": 1}, "Expected `bool`, got `int` - at `$.state.columns[1].boolean`"),
+        (2, {"boolean": True}, "boolean and shares belong to a column of categories"),
+        (1, {"decimal": ","}, "decimal and time belong to a column of numbers"),
+        (1, {"shares": [0.5]}, "a column must have a share for each value"),
+        (1, {"shares": [0.5, 1.5]}, "at `$.state.columns[1].shares[1]`"),
+        (2, {"mean": 1.0, "std": 1.0, "median": 1.0}, "must have mean, std and median, or values, or a date"),
+        (2, {"date": None}, "must have mean, std and median, or values, or a date"),
+        (2, {"date": {"format": "%Y", "newest": 0.0, "parts": []}}, "length >= 5"),
+        (
+            2,
+            {"date": {"format": "%Y", "newest": 0.0, "parts": [{"mean": 0.0, "std": 1.0, "median": 0.0}] * 5}},
+            "no format of dates is named '%Y'",
+        ),
+        (
+            2,
+            {"date": {"format": "", "newest": 0.0, "parts": [{"mean": 0.0, "std": -1.0, "median": 0.0}] * 5}},
+            "at `$.state.columns[2].date.parts[0].std`",
+        ),
+    ],
+)
+def test_bad_columns_of_a_messy_table_are_refused_by_name(tmp_path, column, change, message):
+    messy(tmp_path / "good")
+    changed = read_saved(tmp_path / "good")
+    changed.header["state"]["columns"][column].update(change)
+    assert message in refusal(write_saved(tmp_path / "bad", changed))
+
+
+@pytest.mark.filterwarnings("ignore:column .* categories that the fit did not have")
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.slow)])
+def test_a_messy_table_with_one_change_is_refused_or_encodes(tmp_path, count):
+    messy(tmp_path / "good")
+    refusals = []
+    for what, mutated in mutations(read_saved(tmp_path / "good"), 1, count):
+        try:
+            found = read_encoder(write_saved(tmp_path / "mutated", mutated)).encoder
+            assert found.transform(MESSY).shape == (4, found.n_features), what
+        except ValueError as error:
+            refusals.append(str(error))
+    assert count / 3 < len(refusals) < count
+    assert all("must" in refusal and "\n" not in refusal for refusal in refusals)
 
 
 def refusal(path):
@@ -118,8 +204,8 @@ def test_a_bad_encoder_is_refused_by_name(tmp_path, kind, change, message):
 
 def test_a_category_that_is_named_as_missing_ones_are_is_one_category():
     frame = polars.DataFrame({"town": [MISSING, None, "Ulm"]})
-    encoder = TableEncoder(impute=True)
-    assert_array_equal(encoder.fit(frame), [[1, 0], [1, 0], [0, 1]])
+    encoder = TableEncoder(impute=True, scale_categories=False)
+    assert_array_equal(encoder.fit_transform(frame), [[1, 0], [1, 0], [0, 1]])
 
 
 @pytest.mark.filterwarnings("ignore:column .* categories that the fit did not have")
@@ -140,7 +226,7 @@ def test_a_file_with_one_change_is_refused_or_encodes(saved, tmp_path, count):
                 try:
                     assert features(found.encoder, content).shape == (len(content), found.encoder.n_features)
                 except ValueError as error:  # of columns that the table does not have, or values that are missing
-                    if not re.search("must (have|hold)|rows must|must be numbers", str(error)):
+                    if not re.search("must (have|hold)|rows must|must be (numbers|usable)", str(error)):
                         raise
         except BaseException as error:
             error.add_note(f"{kind}: {what}")

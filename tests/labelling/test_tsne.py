@@ -1,11 +1,18 @@
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.manifold import TSNE
 from sklearn.preprocessing import normalize
 
-from angpn.labelling.tsne import conditional_probabilities, joint_probabilities, kl_gradient, tsne
+from angpn.labelling.tsne import (
+    _descend,
+    _first_positions,
+    conditional_probabilities,
+    joint_probabilities,
+    kl_gradient,
+    tsne,
+)
 
 DIGITS = normalize(load_digits().data[:400]).astype(np.float32)
 
@@ -61,3 +68,25 @@ def test_rows_with_one_column_and_two_rows_have_positions():
     line = np.linspace(0, 1, 40)[:, None]
     assert np.ptp(tsne(line, perplexity=5.0)[:, 0]) > 1
     assert np.isfinite(tsne(np.eye(2), perplexity=1.0)).all()
+
+
+@pytest.mark.slow
+def test_an_exaggeration_under_which_all_rows_contract_is_lowered():
+    """Of texts with hardly a word in common none are much nearer than others: some shrank to a line or a point."""
+    generator = np.random.default_rng(0)
+    rows = np.zeros((500, 4000))
+    for row in rows:
+        row[generator.choice(4000, 40, replace=False)] = generator.exponential(size=40)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    joint, first = joint_probabilities(rows, 30.0), _first_positions(rows, 0)
+
+    def first_phase(exaggeration):
+        return _descend(joint, first, np.zeros_like(first), np.ones_like(first), exaggeration, 50.0, 250, 0.5)
+
+    def contracts(state):
+        return (state[0].std(axis=1) < first.std(axis=1)).any()
+
+    assert contracts(first_phase(12.0))
+    enough = next(state for state in map(first_phase, (6.0, 3.0, 1.0)) if not contracts(state))
+    expected = _descend(joint, *enough, 1.0, 50.0, 750, 0.8)[0].T
+    assert_array_equal(tsne(rows, random_state=0), expected)

@@ -22,7 +22,7 @@ def test_every_reason_has_a_sentence_and_none_without_rows():
     assert tuple(REASONS) == UnreliableRows._fields
     said = describe_unreliable({"unreached": 1200, "empty": 1, "conflicting": 0})
     assert said["unreached"].startswith("1,200 rows are reached by no label: no links of the graph lead")
-    assert said["empty"].startswith("1 row is empty: all their features are 0")
+    assert said["empty"].startswith("1 row is empty: they have no known word, no value, or zeros alone, so they get")
     assert list(said) == ["unreached", "empty"]
 
 
@@ -37,7 +37,7 @@ def test_texts_without_a_word_are_counted_and_never_suggested(tickets, tmp_path)
     assert facts["unreliable"]["empty"] == 3
     assert facts["unreliable"]["conflicting"] == 0
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "3 rows are empty: all their features are 0, as of a text without a known word" in page
+    assert "3 rows are empty: they have no known word" in page
 
 
 def test_the_text_counts_unreached_and_conflicting_rows(tmp_path):

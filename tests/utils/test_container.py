@@ -147,7 +147,7 @@ def test_a_length_beyond_the_file_is_refused(tmp_path):
     (tmp_path / "f").write_bytes(b"")
     assert "cannot be read" in refusal(tmp_path / "f")
     with pytest.raises(FileNotFoundError, match="got none there"):
-        read(tmp_path)
+        read(tmp_path / "none")
 
 
 def test_what_could_not_be_read_is_not_written(tmp_path):
@@ -167,6 +167,19 @@ def test_each_format_has_its_schema(tmp_path):
     found, _ = read_contents(path, "model", {2: Old, 3: Header}, restore)
     assert found == Old(number=7)
     assert "unknown field `number`" in refusal(path)
+
+
+def test_a_folder_is_refused_and_the_file_inside_is_named(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "broken.angpn").write_text("no such file")
+    write_saved(tmp_path / "model" / "a.angpn", GOOD._replace(kind="encoder"))
+    with pytest.raises(IsADirectoryError, match="must be an angpn model file, got a folder; name a file"):
+        read(tmp_path)
+    inside = write_saved(tmp_path / "model" / "b.angpn", GOOD)
+    for folder in (tmp_path, tmp_path / "model"):
+        with pytest.raises(IsADirectoryError) as caught:
+            read(folder)
+        assert str(caught.value) == f"{folder} must be an angpn model file, got a folder; pass {inside}"
 
 
 def test_another_file_of_tensors_is_refused(tmp_path):

@@ -1,19 +1,18 @@
 """Eigenvectors of a Laplacian: the features that vary least between neighbours."""
 
-import warnings
 from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 import torch
-from scipy.sparse.linalg import LinearOperator, lobpcg
 
+from angpn.anfp.chebyshev import filtered_subspace
 from angpn.neighbors.list_products import sparse_product
 from angpn.utils.typing import Array
 
 _GUARD = 5  # vectors beside those wanted: the last ones of a block converge slowly
-_SMOOTHING = 10  # products with random vectors to begin with: an iteration of the solver costs as much as several
+_SMOOTHING = 10  # products with random vectors to begin with, so that the first cut between eigenvalues is a low one
 _DENSE_BLOCKS = 5  # with fewer rows than so many blocks there is nothing to gain from iterations
 
 
@@ -37,8 +36,9 @@ def smallest_eigenvectors(
     .. math:: \min_F \; Tr(F^T L F) \quad \text{s.t.} \quad F^T F = I, \quad
               L = Q - A \;\text{ or }\; I - Q^{-1/2} A Q^{-1/2}, \quad Q_{ii} = \sum_j A_{ij}
 
-    LOBPCG works on all vectors at once, so that it finds all of an eigenvalue that comes several times, as 0 does where
-    a graph has several components; and it can begin with the vectors of a similar graph. Few rows are solved densely.
+    Subspace iteration works on all vectors at once, so that it finds all of an eigenvalue that comes several times, as
+    0 does where a graph has several components; and it can begin with the vectors of a similar graph. Few rows are
+    solved densely.
 
     Args:
         adjacency: A.
@@ -46,7 +46,7 @@ def smallest_eigenvectors(
         normalized: whether the degrees are divided out of L.
         start: vectors of an earlier call.
         tol: norm of the residual of a vector, relative to the largest eigenvalue that L can have.
-        max_iter: iterations at most.
+        max_iter: iterations at most, of several products each.
         seed: seed of the first vectors.
 
     Returns:
@@ -61,30 +61,28 @@ def smallest_eigenvectors(
         dense = np.diag(diagonal) - adjacency.toarray() / root[:, None] / root
         values, vectors = scipy.linalg.eigh(dense)
         return np.maximum(values[:count], 0), vectors[:, :block]
-    product = _product(adjacency)
+    product = _product(adjacency, root)
 
     def laplacian(vectors: Array) -> Array:
-        return diagonal[:, None] * vectors - product(vectors / root[:, None]) / root[:, None]
+        found = product(vectors)
+        return np.subtract(diagonal[:, None] * vectors, found, out=found)
 
-    operator = LinearOperator((n, n), matvec=lambda v: laplacian(v.reshape(n, 1)), matmat=laplacian, dtype=dtype)
     largest = 2 * float(diagonal.max(initial=1.0))
     if start is None or start.shape != (n, block):
         start = np.random.default_rng(seed).normal(size=(n, block)).astype(dtype)
         start[:, 0] = root  # the eigenvector of 0
         for _ in range(_SMOOTHING):
             start = start - laplacian(start) / dtype.type(largest)
-    inverse = scipy.sparse.diags_array(1 / np.where(diagonal > 0, diagonal, dtype.type(1)))  # Jacobi's preconditioner
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of vectors of the guard that did not converge
-        values, vectors = lobpcg(
-            operator, np.asarray(start, dtype), M=inverse, tol=tol * largest, maxiter=max_iter, largest=False
-        )
-    order = np.argsort(values)
-    return np.maximum(values[order][:count], 0), np.ascontiguousarray(vectors[:, order])
+    values, vectors = filtered_subspace(
+        laplacian, np.asarray(start, dtype), count, largest=largest, tol=tol * largest, max_iter=max_iter
+    )
+    return np.maximum(values[:count], 0).astype(dtype), vectors
 
 
-def _product(adjacency: scipy.sparse.csr_array) -> Callable[[Array], Array]:
-    """Return the function that multiplies with A, on all threads."""
+def _product(adjacency: scipy.sparse.csr_array, root: Array) -> Callable[[Array], Array]:
+    """Return the function that multiplies with A, its rows and columns divided by ``root``, on all threads."""
     starts, columns = (torch.from_numpy(part.astype(np.int32)) for part in (adjacency.indptr, adjacency.indices))
-    matrix = starts, columns, torch.from_numpy(adjacency.data), adjacency.shape[1]
+    values = adjacency.data / np.repeat(root, np.diff(adjacency.indptr))
+    values /= root[adjacency.indices]
+    matrix = starts, columns, torch.from_numpy(values), adjacency.shape[1]
     return lambda vectors: sparse_product(*matrix, torch.from_numpy(np.ascontiguousarray(vectors))).numpy()

@@ -28,18 +28,24 @@ def make_rows(n: int) -> tuple[Array, Array, Array]:
     Each class is three overlapping clusters that extend in a few directions each, plus noise.
     """
     generator = np.random.default_rng(n)
-    centres = np.float32(APART) * generator.standard_normal((CLUSTERS, COLUMNS), np.float32)
-    directions = generator.standard_normal((CLUSTERS, DIRECTIONS, COLUMNS), np.float32)
-    cluster = generator.integers(CLUSTERS, size=n)
-    X = generator.standard_normal((n, COLUMNS), np.float32)
-    X *= NOISE
-    for place in range(CLUSTERS):
-        rows = np.flatnonzero(cluster == place)
-        X[rows] += centres[place] + generator.standard_normal((len(rows), DIRECTIONS), np.float32) @ directions[place]
+    X, cluster = make_clusters(n, CLUSTERS, generator)
     truth = cluster % CLASSES
     y, known = np.full(n, -1), generator.permutation(n)[: max(100, int(LABELLED * n))]
     y[known] = truth[known]
     return X, y, truth
+
+
+def make_clusters(n: int, n_clusters: int, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Return rows of overlapping clusters that extend in a few directions each, with noise, and their clusters."""
+    centres = np.float32(APART) * generator.standard_normal((n_clusters, COLUMNS), np.float32)
+    directions = generator.standard_normal((n_clusters, DIRECTIONS, COLUMNS), np.float32)
+    cluster = generator.integers(n_clusters, size=n)
+    X = generator.standard_normal((n, COLUMNS), np.float32)
+    X *= NOISE
+    for place in range(n_clusters):
+        rows = np.flatnonzero(cluster == place)
+        X[rows] += centres[place] + generator.standard_normal((len(rows), DIRECTIONS), np.float32) @ directions[place]
+    return X, cluster
 
 
 def measure_fit(n: int) -> dict[str, float]:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 import angpn
+from angpn.cli.annotate import annotate
 from angpn.cli.bench import bench
 from angpn.cli.cluster import cluster
 from angpn.cli.data import data_app
@@ -21,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Semi-supervised classification when there is no graph.",
 )
-for command in (demo, label, predict, suggest, cluster, bench, reproduce):
+for command in (demo, annotate, label, predict, suggest, cluster, bench, reproduce):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

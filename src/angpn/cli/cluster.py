@@ -8,15 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from angpn.cli.label import MAX_PIXELS, MaxPixels, NoCache
-from angpn.cli.shared import plain_errors, print_result, split_names
+from angpn.cli.shared import INPUT_HELP, plain_errors, print_result, split_names
 
 _SMALL_EIGENGAP = 0.1  # of data without clusters it is about that
 
 
 def cluster(
-    input: Annotated[
-        str, typer.Argument(help="A folder of images, .csv, .tsv, .parquet, .npy, .npz or .txt; - reads CSV.")
-    ],
+    input: Annotated[str, typer.Argument(help=INPUT_HELP)],
     n_clusters: Annotated[
         int | None,
         typer.Option("--n-clusters", "-k", help="How many clusters; without it their number is found.", min=2),
@@ -45,7 +43,8 @@ def cluster(
         run_clustering,
         write_clusters,
     )
-    from angpn.labelling.table_encoder import TableEncoder
+    from angpn.labelling.empty_rows import find_empty
+    from angpn.labelling.reading_facts import reading_facts
 
     options = ClusteringOptions(
         input=input,
@@ -64,11 +63,13 @@ def cluster(
         rows = read_unlabelled(options)
         about: dict[str, Any] = {"input": input, "kind": rows.kind, "rows": len(rows.ids)}
         if dry_run:
-            encoder = options.make_encoder(rows)
-            if isinstance(encoder, TableEncoder):
-                encoder.fit(rows.content)
-                about |= encoder.describe()
-            print_result({**about, "dry_run": True}, _rows_summary(about), as_json=as_json, quiet=quiet)
+            encoder = empty = None
+            if rows.kind in ("table", "array"):
+                encoder = options.make_encoder(rows, with_labels=False)
+                empty = find_empty(encoder, encoder.fit_transform(rows.content))
+            reading = reading_facts(rows, encoder, empty)
+            lines = [f"{input}: {len(rows.ids):,} rows of {rows.kind}", *reading.lines(with_columns=True)]
+            print_result({**about, **reading.as_json(), "dry_run": True}, lines, as_json=as_json, quiet=quiet)
             return
         check_clusters_folder(output)
         result = run_clustering(options, rows, progress=not quiet and sys.stderr.isatty())
@@ -95,13 +96,9 @@ def cluster(
     again = [part for option, value in named.items() if value for part in (option, value)]
     flags = [flag for flag, given in (("--impute", impute), ("--skip-bad", skip_bad)) if given]
     command = shlex.join(["angpn", "label", input, "--clusters", str(output), *again, *flags])
-    print_result(about, _result_summary(about, command), as_json=as_json, quiet=quiet)
-
-
-def _rows_summary(about: dict[str, Any]) -> list[str]:
-    lines = [f"{about['input']}: {about['rows']:,} rows of {about['kind']}"]
-    lines += [f"{kind}: {', '.join(about[kind])}" for kind in ("numbers", "categories") if about.get(kind)]
-    return lines
+    reading = reading_facts(result.rows, result.encoder, find_empty(result.encoder, result.features))
+    about |= reading.as_json()
+    print_result(about, [*reading.lines(), *_result_summary(about, command)], as_json=as_json, quiet=quiet)
 
 
 def _result_summary(about: dict[str, Any], next_command: str) -> list[str]:

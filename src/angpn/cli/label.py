@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from angpn.cli.shared import echo, plain_errors, print_data, print_result, split_names
+from angpn.cli.shared import INPUT_HELP, echo, plain_errors, print_data, print_result, split_names
 
 MaxPixels = Annotated[int, typer.Option(help="An image with more pixels is one that cannot be read.", min=1)]
 NoCache = Annotated[
@@ -56,9 +56,7 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def label(
-    input: Annotated[
-        str, typer.Argument(help="A folder of images, .csv, .tsv, .parquet, .npy, .npz or .txt; - reads CSV.")
-    ],
+    input: Annotated[str, typer.Argument(help=INPUT_HELP)],
     labels: Annotated[
         list[Path] | None,
         typer.Option(help="CSV file with the header id,label or id,label,source; may be given several times."),
@@ -119,7 +117,8 @@ def label(
         run_task,
         write_output,
     )
-    from angpn.labelling.table_encoder import TableEncoder
+    from angpn.labelling.empty_rows import find_empty
+    from angpn.labelling.reading_facts import reading_facts
     from angpn.neighbors.distributed import is_main_process, join_process_group
 
     with plain_errors(quiet=quiet):
@@ -157,11 +156,13 @@ def label(
             "classes": task.counts(),
         }
         if dry_run:
+            encoder = empty = None
             if task.rows.kind in ("table", "array"):
                 encoder = make_encoder(task)
-                encoder.fit(task.rows.content)
-                about |= encoder.describe() if isinstance(encoder, TableEncoder) else {}
-            print_result({**about, "dry_run": True}, _task_summary(about), as_json=as_json, quiet=quiet)
+                empty = find_empty(encoder, encoder.fit_transform(task.rows.content, task.y))
+            reading = reading_facts(task.rows, encoder, empty)
+            lines = [*_task_summary(about), *reading.lines(with_columns=True)]
+            print_result({**about, **reading.as_json(), "dry_run": True}, lines, as_json=as_json, quiet=quiet)
             return
         if not silent:
             recover_output(output)
@@ -185,14 +186,15 @@ def label(
         "seconds": round(result.seconds, 1),
         "files": {name: str(path) for name, path in files.items()},
     }
-    print_result(about, _result_summary(about), as_json=as_json, quiet=quiet)
+    reading = reading_facts(result.task.rows, result.encoder, result.empty)
+    about |= reading.as_json()
+    print_result(about, [*reading.lines(), *_result_summary(about)], as_json=as_json, quiet=quiet)
 
 
 def _task_summary(about: dict[str, Any]) -> list[str]:
     lines = [f"{about['input']}: {about['rows']:,} rows of {about['kind']}, {about['given']:,} of them labelled"]
     lines += [] if about["at_random"] is None else [f"labels drawn at random: {about['at_random']:,}"]
     lines += [f"  {name}: {count}" for name, count in about["classes"].items()]
-    lines += [f"{kind}: {', '.join(about[kind])}" for kind in ("numbers", "categories") if about.get(kind)]
     return lines
 
 
@@ -209,7 +211,7 @@ def _result_summary(about: dict[str, Any]) -> list[str]:
         measured = {
             "held out": "measured on {} held-out labels",
             "cross-validation": "estimated by cross-validation on {} labels",
-            "validation": "estimated on {} validation labels",
+            "validation": "estimated on {} labels that decided when to stop training",
         }[estimate["kind"]].format(estimate["rows"])
         measured += " drawn at random" if estimate["sample"] == "random" else ""
         measured += f", {estimate['left_out']} others left out" if estimate["left_out"] else ""
@@ -283,6 +285,8 @@ def predict(
         else:
             with replacing(output) as temporary:
                 temporary.write_bytes(encode_csv(found.csv))
+    for line in found.reading.lines() if not quiet else ():
+        echo(line, err=True)
     for name, reason in found.skipped.items() if not quiet else ():
         echo(f"skipped {name}: {reason}", err=True)
     if output != "-" and not quiet:

@@ -14,6 +14,8 @@ from typer.core import TyperGroup
 
 from angpn.utils.printing import printable
 
+INPUT_HELP = "A folder of images, .csv, .tsv, .jsonl, .xlsx, .parquet, .arrow, .npy, .npz or .txt; - reads CSV."
+
 
 def echo(line: str, *, err: bool = False) -> None:
     """Print a line; control characters and bytes that are not UTF-8, as in file names, show as escapes."""

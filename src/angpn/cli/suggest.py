@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from angpn.cli.label import MAX_PIXELS, MaxPixels, NoCache
-from angpn.cli.shared import plain_errors, print_data, print_result, split_names
+from angpn.cli.shared import INPUT_HELP, plain_errors, print_data, print_result, split_names
 
 
 class Strategy(StrEnum):
@@ -22,9 +22,7 @@ class Strategy(StrEnum):
 
 
 def suggest(
-    input: Annotated[
-        str, typer.Argument(help="A folder of images, .csv, .tsv, .parquet, .npy, .npz or .txt; - reads CSV.")
-    ],
+    input: Annotated[str, typer.Argument(help=INPUT_HELP)],
     n: Annotated[int, typer.Option("-n", help="How many rows.", min=1)] = 20,
     labels: Annotated[
         list[Path] | None, typer.Option(help="CSV file with the header id,label; may be given several times.")
@@ -88,10 +86,12 @@ def suggest(
         "classes": found.classes,
         "suggested": [row._asdict() for row in found.rows],
         "skipped": found.skipped,
+        **found.reading.as_json(),
         "file": output,
     }
     lines = [
         f"{input}: {found.n_rows:,} rows, {found.n_labelled:,} of them labelled",
+        *found.reading.lines(),
         *(f"  {row.id}: {row.reason}" for row in found.rows[:5]),
         *([f"  and {len(found.rows) - 5} more"] if len(found.rows) > 5 else []),
         *(f"skipped {name}: {reason}" for name, reason in found.skipped.items()),

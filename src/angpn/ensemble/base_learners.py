@@ -5,7 +5,7 @@ properties of :class:`HyperParameters`, a schema of its saved state that bears i
 and ``LearnerState``, and candidates of it in :mod:`angpn.ensemble.model_selection`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol, Self
 
 from torch import Tensor
@@ -32,6 +32,10 @@ class HyperParameters(Protocol):
     @property
     def hops(self) -> Hops | None:
         """The hops of the features it is trained on; None where features play no part."""
+
+    @property
+    def inputs(self) -> Hashable:
+        """What it is trained on beside the labels: those of one kind with the same inputs are scored together."""
 
     @property
     def influence_hops(self) -> Hops:
@@ -75,13 +79,17 @@ class BaseLearner(Protocol):
         candidates: Sequence[Any],
         features: PropagatedFeatures,
         labels: Labels,
+        folds: slice,
         *,
         config: EnsembleConfig,
     ) -> list[Tensor]:  # (h, c) each
-        """Return the log-probabilities of the held-out rows of all folds for each candidate, by this process alone."""
+        """Return the log-probabilities of the held-out rows of some folds for each candidate, by this process alone.
 
-    def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
-        """Return the log-probabilities of the rows of this process."""
+        All candidates have the same inputs."""
+
+    @classmethod
+    def log_proba(cls, learners: Sequence[Any], features: PropagatedFeatures) -> list[Tensor]:  # (n, c) each
+        """Return the log-probabilities of the rows of this process by each of these, which have the same inputs."""
 
     def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
         """Return the log-probabilities of some rows of the data."""

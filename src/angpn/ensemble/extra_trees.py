@@ -86,7 +86,7 @@ class ExtraTrees:
         """Grow trees with each of these hyper-parameters for each problem."""
         tasks = [
             partial(cls._grow, each, _inputs(features, each, given.rows), given, n_classes, config)
-            for features, given in ((features, training.given()) for features, training, _starts in problems)
+            for features, given in ((features, training.given()) for features, training in problems)
             for each in candidates
         ]
         found = list(parallel_map(tasks))
@@ -98,14 +98,15 @@ class ExtraTrees:
         candidates: Sequence[TreesParameters],
         features: PropagatedFeatures,
         labels: Labels,
+        folds: slice,
         *,
         config: EnsembleConfig,
     ) -> list[Tensor]:  # (h, c) each
-        """Return the log-probabilities of the held-out rows of all folds, each predicted by the trees of its fold."""
+        """Return the log-probabilities of the held-out rows of some folds, each predicted by the trees of its fold."""
         found = []
         for candidate in candidates:
             of_folds = []
-            for fold in labels.folds:
+            for fold in labels.folds[folds]:
                 training = given_labels(labels, fold.training)
                 inputs = _inputs(features, candidate, training.rows)
                 trees = cls._grow(candidate, inputs, training, labels.n_classes, config)
@@ -133,9 +134,10 @@ class ExtraTrees:
         trees = kernels.extra_trees.grow_trees(columns, codes, weights, n_classes, n_drawn, parameters.min_leaf, seeds)
         return cls(parameters, *trees)
 
-    def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
-        """Return the log-probabilities of the rows of this process."""
-        return self._log_proba(features.by_hops[self.parameters.hops])
+    @classmethod
+    def log_proba(cls, learners: Sequence[Self], features: PropagatedFeatures) -> list[Tensor]:  # (n, c) each
+        """Return the log-probabilities of the rows of this process by each of these."""
+        return [learner._log_proba(features.by_hops[learner.parameters.hops]) for learner in learners]
 
     def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
         """Return the log-probabilities of some rows of the data."""

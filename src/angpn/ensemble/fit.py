@@ -11,10 +11,11 @@ from angpn.ensemble.calibration import soften
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.folds import Fold, Labels
-from angpn.ensemble.model_selection import ScaledRows, Selection, select
+from angpn.ensemble.model_selection import ScaledRows, Scorer, Selection, select, select_so_far
 from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.ensemble.self_training import CalibratedRound, FoldModel, SelfTraining
 from angpn.ensemble.user_options import EnsembleOptions
+from angpn.kernels.startup import start_compiler
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
@@ -40,9 +41,21 @@ class Round(NamedTuple):
         return self.rows.neighborhood
 
 
-def fit(X: Any, labels: Labels, options: EnsembleOptions) -> Generator[Round]:
-    """Scale, find neighbours and select hyper-parameters; then train, a round for each turn."""
-    yield from train(select(X, labels, options), labels, options)
+def fit(X: Any, labels: Labels, options: EnsembleOptions, stages: list[list[Scorer]] | None = None) -> Generator[Round]:
+    """Scale, find neighbours and select hyper-parameters; then train, a round for each turn.
+
+    ``stages`` gets what :func:`fit_so_far` needs where this is interrupted before the first round is done.
+    """
+    start_compiler()
+    yield from train(select(X, labels, options, stages), labels, options)
+
+
+def fit_so_far(X: Any, labels: Labels, options: EnsembleOptions, stages: Sequence[Sequence[Scorer]]) -> Round:
+    """Train the first round with the best that the stages of an interrupted :func:`fit` found."""
+    rounds = train(select_so_far(X, labels, options, stages), labels, options)
+    first = next(rounds)
+    rounds.close()
+    return first
 
 
 def train(selection: Selection, labels: Labels, options: EnsembleOptions) -> Generator[Round]:

@@ -30,10 +30,19 @@ class Labels(NamedTuple):
         """How many classes there are."""
         return int(self.codes.max()) + 1
 
+    @property
+    def rows_of_folds(self) -> Array:
+        """Rows of the data that are trained on or held out in any fold."""
+        return np.unique(np.concatenate([rows for fold in self.folds for rows in fold]))
+
     def are_few(self, config: EnsembleConfig) -> bool:
         """Tell whether there are too few to select hyper-parameters by."""
         known = self.codes[self.codes != UNLABELLED]
         return not self.folds or len(known) <= config.few_labels_per_class * len(np.unique(known))
+
+    def can_reselect(self, config: EnsembleConfig) -> bool:
+        """Tell whether enough are held out to select hyper-parameters again once there are pseudo-labels."""
+        return sum(len(fold.held) for fold in self.folds) >= config.min_reselection_labels
 
 
 class TrainingSet(NamedTuple):
@@ -113,7 +122,7 @@ def limit_labels(labels: Labels, seed: int, config: EnsembleConfig) -> Labels:
 
 def subsample(n_rows: int, labels: Labels, seed: int, most: int) -> tuple[Array, Labels]:
     """Return so many rows, or more if the folds name more, and the labels of these."""
-    named = np.unique(np.concatenate([rows for fold in labels.folds for rows in fold]))
+    named = labels.rows_of_folds
     others = np.random.default_rng(seed).permutation(np.setdiff1d(np.arange(n_rows), named))
     kept = np.sort(np.concatenate([named, others[: max(0, most - len(named))]]))
     folds = [Fold(*(np.searchsorted(kept, rows) for rows in fold)) for fold in labels.folds]

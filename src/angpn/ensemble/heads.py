@@ -1,7 +1,7 @@
 """The base learner that classifies propagated features: logistic regression, linear or with a Gaussian kernel."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import partial
 from typing import Any, Self
@@ -11,10 +11,17 @@ import torch
 from torch import Tensor
 
 from angpn.ensemble.config import EnsembleConfig, Family, HopCount
-from angpn.ensemble.folds import Labels, TrainingSet, given_labels
-from angpn.ensemble.logistic import fit_logistic
+from angpn.ensemble.folds import Labels, given_labels
+from angpn.ensemble.logistic import Linear, Regression, fit_logistic
 from angpn.ensemble.nystroem import GaussianKernel
-from angpn.ensemble.propagated_features import Problem, PropagatedFeatures, PropagationParameters
+from angpn.ensemble.principal_features import PrincipalFeatures
+from angpn.ensemble.propagated_features import (
+    Inputs,
+    Problem,
+    PropagatedFeatures,
+    PropagationParameters,
+    same_features,
+)
 from angpn.neighbors.distributed import ParallelMap
 from angpn.neighbors.partition import Partition
 from angpn.utils.array_checks import check_arrays, singles
@@ -36,6 +43,11 @@ class HeadParameters(PropagationParameters):
     def learner(self) -> "type[PropagatedHead]":
         """What has these hyper-parameters."""
         return PropagatedHead
+
+    @property
+    def inputs(self) -> Inputs:
+        """What the head is a linear function of: heads with the same inputs are fitted together."""
+        return self.hops, self.width
 
     @property
     def is_expensive(self) -> bool:
@@ -83,22 +95,32 @@ class PropagatedHead:
         config: EnsembleConfig,
         parallel_map: ParallelMap,
     ) -> list[list[Self]]:
-        """Fit a head with each of these hyper-parameters to each problem."""
-        _fit_kernels(candidates, [problem.features for problem in problems], centers, parallel_map)
-        tasks, untrained = [], []
-        for features, training, starts in problems:
-            inputs = {hops: features.scaled(hops, training.rows) for hops in {c.hops: None for c in candidates}}
-            for candidate in candidates:
-                hops, kernel = candidate.hops, features.kernels.get((candidate.hops, candidate.width))
-                at_hand = None if kernel is None else features.nystroem(hops, kernel, training.rows)
-                untrained.append(partial(cls, candidate, features.scales[hops], kernel))
-                data = inputs[hops], kernel, at_hand, training
-                tasks.append(partial(_fit_weights, *data, candidate.C, n_classes, config, starts.get(candidate)))
-        # Expensive fits first, to balance processes.
-        order = sorted(range(len(tasks)), key=lambda place: not candidates[place % len(candidates)].is_expensive)
-        found = dict(zip(order, parallel_map([tasks[place] for place in order]), strict=True))
-        heads = [make(*found[place]) for place, make in enumerate(untrained)]
-        return [heads[start : start + len(candidates)] for start in range(0, len(heads), len(candidates))]
+        """Fit a head with each of these hyper-parameters to each problem; those on the same inputs side by side."""
+        _fit_maps(candidates, [problem.features for problem in problems], centers, parallel_map)
+        by_inputs: dict[Inputs, list[HeadParameters]] = {}
+        for candidate in sorted(candidates, key=lambda each: not each.is_expensive):  # first, to balance processes
+            by_inputs.setdefault(candidate.inputs, []).append(candidate)
+        tasks, fitted = [], []
+        for places in _side_by_side(problems):
+            features = problems[places[0]].features
+            sets = [problems[place].training for place in places]
+            rows = np.unique(np.concatenate([training.rows for training in sets]))
+            for inputs, own in by_inputs.items():
+                regressions = []
+                for place, training in zip(places, sets, strict=True):
+                    positions = np.searchsorted(rows, training.rows)
+                    for candidate in own:
+                        regressions.append(Regression(positions, *training[1:3], candidate.C))
+                        fitted.append((place, candidate))
+                columns = features.columns(inputs, rows)
+                tasks.append(partial(_fit_weights, columns, features.maps[inputs], regressions, n_classes, config))
+        linear = (found for several in parallel_map(tasks) for found in several)
+        heads: list[dict[HeadParameters, Self]] = [{} for _ in problems]
+        for (place, candidate), (weight, bias) in zip(fitted, linear, strict=True):
+            features = problems[place].features
+            kernel = features.maps[candidate.inputs].kernel
+            heads[place][candidate] = cls(candidate, features.scales[candidate.hops], kernel, weight, bias)
+        return [[by_candidate[candidate] for candidate in candidates] for by_candidate in heads]
 
     @classmethod
     def cross_validate(
@@ -106,58 +128,65 @@ class PropagatedHead:
         candidates: Sequence[HeadParameters],
         features: PropagatedFeatures,
         labels: Labels,
+        folds: slice,
         *,
         config: EnsembleConfig,
     ) -> list[Tensor]:  # (h, c) each
-        """Return the log-probabilities of the held-out rows of all folds, each predicted by the head of its fold.
+        """Return the log-probabilities of the held-out rows of some folds, each predicted by the head of its fold.
 
-        A kernel is centred on the labelled rows themselves, or on some of them, and all folds share its features.
+        All candidates have the same inputs. A kernel is centred on the labelled rows themselves, or on some of them,
+        and all folds share its features.
         """
-        rows = np.unique(np.concatenate([rows for fold in labels.folds for rows in fold]))
-        folds = [(np.searchsorted(rows, fold.held), given_labels(labels, fold.training)) for fold in labels.folds]
-        found = []
-        for candidate in candidates:
-            inputs = features.scaled(candidate.hops, rows)
-            if candidate.width is not None:
-                step = math.ceil(len(rows) / config.n_centers)
-                kernel = GaussianKernel.fit(inputs[::step], candidate.width)
-                inputs = kernel.root if step == 1 else kernel.features(inputs)
-            of_folds = []
-            for held, training in folds:
-                trained = inputs[np.searchsorted(rows, training.rows)]
-                linear = _fit_logistic(trained, training, candidate.C, labels.n_classes, config)
-                of_folds.append(_log_softmax(inputs[held], *linear))
-            found.append(torch.cat(of_folds))
-        return found
+        (inputs,) = {candidate.inputs for candidate in candidates}
+        rows = labels.rows_of_folds
+        if inputs not in features.labelled:
+            scaled = features.scaled(inputs[0], rows)
+            step = 1 if inputs[1] is None else math.ceil(len(rows) / config.n_centers)
+            mapped = PrincipalFeatures.fit(scaled[::step], inputs[1])
+            features.labelled[inputs] = mapped(scaled), mapped.variances
+        columns, variances = features.labelled[inputs]
+        regressions = [
+            Regression(np.searchsorted(rows, fold.training), *given_labels(labels, fold.training)[1:3], candidate.C)
+            for candidate in candidates
+            for fold in labels.folds[folds]
+        ]
+        linear = iter(_fit_regressions(columns, variances, regressions, labels.n_classes, config))
+        held = [np.searchsorted(rows, fold.held) for fold in labels.folds[folds]]
+        return [torch.cat([_log_softmax(columns[each], *next(linear))[:, 0] for each in held]) for _ in candidates]
 
-    def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
-        """Return the log-probabilities of the rows of this process."""
-        if self.kernel is not None and self.kernel in features.kernel_features:
-            return _log_softmax(features.kernel_features[self.kernel], self._weight_on_features, self.bias)
-        return self._log_proba(features.by_hops[self.parameters.hops])
+    @classmethod
+    def log_proba(cls, learners: Sequence[Self], features: PropagatedFeatures) -> list[Tensor]:  # (n, c) each
+        """Return the log-probabilities of the rows of this process by each of these, which have the same inputs.
+
+        One by one they would be too narrow products for the machine, and a kernel would be computed for each.
+        """
+        heads, parameters, kernel = learners, learners[0].parameters, learners[0].kernel
+        mapped = None if kernel is None else features.maps.get(parameters.inputs)
+        if mapped is not None and mapped.kernel is kernel and mapped in features.columns_of_all:
+            inputs = features.columns_of_all[mapped]
+            weights, biases = zip(*(mapped.from_features(head.weight, head.bias) for head in heads), strict=True)
+            found = _log_softmax(inputs, torch.cat(weights, dim=1), torch.cat(biases), len(heads))
+        else:
+            weight, bias = torch.cat([head.weight for head in heads], dim=1), torch.cat([head.bias for head in heads])
+            together = cls(parameters, heads[0].scale, kernel, weight, bias)
+            found = together._log_proba(features.by_hops[parameters.hops], len(heads))
+        return list(found.unbind(dim=1))
 
     def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
         """Return the log-probabilities of some rows of the data."""
-        hops = self.parameters.hops
-        at_hand = None if self.kernel is None else features.nystroem(hops, self.kernel, rows)
-        if at_hand is not None:
-            return _log_softmax(at_hand, self._weight_on_features, self.bias)
-        return self._log_proba(features.partition.gather_rows(features.by_hops[hops], rows))
+        inputs = features.partition.gather_rows(features.by_hops[self.parameters.hops], rows)
+        return self._log_proba(inputs)[:, 0]
 
     def log_proba_new(self, new: Any) -> Tensor:  # (r, c)
         """Return the log-probabilities of :class:`~angpn.ensemble.inductive.NewRows`."""
-        return self._log_proba(new.propagated(self.parameters.hops))
+        return self._log_proba(new.propagated(self.parameters.hops))[:, 0]
 
-    @property
-    def _weight_on_features(self) -> Tensor:  # (m, c)
-        """The weights on the Nystroem features of the kernel."""
-        assert self.kernel is not None
-        return self.kernel.root.T @ self.weight
-
-    def _log_proba(self, propagated: Tensor) -> Tensor:
-        parts = (self.scale * part for part in propagated.split(_ROWS_AT_ONCE))
-        inputs = parts if self.kernel is None else map(self.kernel, parts)
-        return torch.cat([_log_softmax(part, self.weight, self.bias) for part in inputs])
+    def _log_proba(self, propagated: Tensor, count: int = 1) -> Tensor:  # (n, count, c)
+        """Return the log-probabilities of so many heads, whose weights stand side by side."""
+        if self.kernel is None:
+            return _log_softmax(propagated, self.scale * self.weight, self.bias, count)
+        kernels = (self.kernel(self.scale * part) for part in propagated.split(_ROWS_AT_ONCE))
+        return torch.cat([_log_softmax(part, self.weight, self.bias, count) for part in kernels])
 
     def in_data_order(self, partition: Partition) -> Self:
         """Return the same head: it holds nothing by row."""
@@ -191,50 +220,49 @@ class PropagatedHead:
         return cls(parameters, state.scale, kernel, weight, tensors["bias"])
 
 
-def _fit_kernels(
+def _fit_maps(
     candidates: Sequence[HeadParameters],
     several: Sequence[PropagatedFeatures],
     centers: Array,
     parallel_map: ParallelMap,
 ) -> None:
-    """Fit the kernels that these candidates need, where the features do not have them yet."""
-    wanted = {(candidate.hops, candidate.width) for candidate in candidates if candidate.width is not None}
+    """Fit the maps to inputs that these candidates need, where the features do not have them yet."""
+    wanted = list(dict.fromkeys(candidate.inputs for candidate in candidates))  # in one order in all processes
     missing, tasks = [], []
     for features in {id(features): features for features in several}.values():
-        for hops, width in sorted(wanted - features.kernels.keys()):
+        for hops, width in (inputs for inputs in wanted if inputs not in features.maps):
+            rows = features.scaled(hops, features.sample if width is None else centers)
             missing.append((features, (hops, width)))
-            tasks.append(partial(GaussianKernel.fit, features.scaled(hops, centers), width))
-    for (features, key), kernel in zip(missing, parallel_map(tasks), strict=True):
-        features.kernels[key] = kernel
+            tasks.append(partial(PrincipalFeatures.fit, rows, width))
+    for (features, inputs), mapped in zip(missing, parallel_map(tasks), strict=True):
+        features.maps[inputs] = mapped
+
+
+def _side_by_side(problems: Sequence[Problem]) -> list[list[int]]:
+    """Return the places of the problems that are solved side by side; each process has a part of them."""
+    size = problems[0].features.partition.n_processes
+    parts = (places[number::size] for places in same_features(problems) for number in range(size))
+    return [part for part in parts if part]
 
 
 def _fit_weights(
-    inputs: Tensor,  # (n, p)
-    kernel: GaussianKernel | None,
-    at_hand: Tensor | None,  # (n, m) features of the inputs under the kernel, where they are known
-    training: TrainingSet,
-    C: float,
+    columns: Callable[[], Tensor],
+    mapped: PrincipalFeatures,
+    regressions: Sequence[Regression],
     n_classes: int,
     config: EnsembleConfig,
-    start: PropagatedHead | None,
-) -> tuple[Tensor, Tensor]:  # (p or m, c), (c,)
-    """Fit the weights of a head, those of a kernel on its centres, from those of an earlier head."""
-    if kernel is None:
-        begin = None if start is None else (start.weight, start.bias)
-        return _fit_logistic(inputs, training, C, n_classes, config, start=begin)
-    inputs = kernel.features(inputs) if at_hand is None else at_hand
-    begin = None if start is None else (kernel.root.T @ start.weight, start.bias)
-    weight, bias = _fit_logistic(inputs, training, C, n_classes, config, start=begin)
-    return (kernel.whitening.double() @ weight.double()).float(), bias
+) -> list[Linear]:
+    """Return the weights of heads, those of a kernel on its centres."""
+    found = _fit_regressions(columns(), mapped.variances, regressions, n_classes, config)
+    return [mapped.to_features(*linear) for linear in found]
 
 
-def _fit_logistic(
-    inputs: Tensor, training: TrainingSet, C: float, n_classes: int, config: EnsembleConfig, **options: Any
-) -> tuple[Tensor, Tensor]:
-    codes, weights, tol = training.codes, training.weights, config.head_tol
-    return fit_logistic(inputs, codes, weights, C, n_classes, tol=tol, max_iter=config.head_max_iter, **options)
+def _fit_regressions(
+    columns: Tensor, variances: Tensor, regressions: Sequence[Regression], n_classes: int, config: EnsembleConfig
+) -> list[Linear]:
+    return fit_logistic(columns, variances, regressions, n_classes, tol=config.head_tol, max_iter=config.head_max_iter)
 
 
-def _log_softmax(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # (n, c)
-    """Return Eq. (14), as logarithms."""
-    return torch.log_softmax(inputs @ weight + bias, dim=1)
+def _log_softmax(inputs: Tensor, weight: Tensor, bias: Tensor, count: int = 1) -> Tensor:  # (n, count, c)
+    """Return Eq. (14), as logarithms, for so many heads whose weights stand side by side."""
+    return torch.log_softmax(torch.addmm(bias, inputs, weight).unflatten(1, (count, -1)), dim=2)

@@ -4,7 +4,6 @@ Where a class has one or two labels, features say little of what the classes are
 hang together.
 """
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
@@ -17,7 +16,7 @@ from torch import Tensor
 from angpn.ensemble.config import EnsembleConfig, Family, Hops
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import RULED_OUT
-from angpn.ensemble.propagated_features import Adjacency, Problem, PropagatedFeatures
+from angpn.ensemble.propagated_features import Adjacency, Problem, PropagatedFeatures, same_features
 from angpn.neighbors.partition import Partition
 from angpn.utils.array_checks import check_arrays, singles
 from angpn.utils.schema import OpenShare, Saved
@@ -36,6 +35,10 @@ class SpreadingParameters:
     @property
     def hops(self) -> None:
         """Features play no part."""
+
+    @property
+    def inputs(self) -> None:
+        """The graph alone."""
 
     @property
     def influence_hops(self) -> Hops:
@@ -86,13 +89,13 @@ class LabelSpreading:
         **_: Any,  # what other base learners need
     ) -> list[list[Self]]:
         """Fit label spreading with each alpha to each problem."""
-        alphas, found = [candidate.alpha for candidate in candidates], []
-        for _graph, group in itertools.groupby(problems, key=lambda problem: id(problem.features)):
-            same = list(group)
-            sets = [problem.training for problem in same]
-            for several in spread_labels(same[0].features.normalized, sets, alphas, n_classes, config):
-                found.append([cls(candidate, scores) for candidate, scores in zip(candidates, several, strict=True)])
-        return found
+        alphas = [candidate.alpha for candidate in candidates]
+        found: dict[int, list[Tensor]] = {}
+        for places in same_features(problems):
+            sets = [problems[place].training for place in places]
+            scores = spread_labels(problems[places[0]].features.normalized, sets, alphas, n_classes, config)
+            found.update(zip(places, scores, strict=True))
+        return [list(map(cls, candidates, found[place])) for place in range(len(problems))]
 
     @classmethod
     def cross_validate(
@@ -100,30 +103,32 @@ class LabelSpreading:
         candidates: Sequence[SpreadingParameters],
         features: PropagatedFeatures,
         labels: Labels,
+        folds: slice,
         *,
         config: EnsembleConfig,
     ) -> list[Tensor]:  # (h, c) each
-        """Return the log-probabilities of the held-out rows of all folds, each without the labels of its own."""
-        sets = [given_labels(labels, fold.training) for fold in labels.folds]
+        """Return the log-probabilities of the held-out rows of some folds, each without the labels of its own."""
+        sets = [given_labels(labels, fold.training) for fold in labels.folds[folds]]
         alphas = [candidate.alpha for candidate in candidates]
         of_folds = spread_labels(features.normalized, sets, alphas, labels.n_classes, config)
         return [
             torch.cat(
                 [
                     torch.log_softmax(scores[place][fold.held], dim=1)
-                    for fold, scores in zip(labels.folds, of_folds, strict=True)
+                    for fold, scores in zip(labels.folds[folds], of_folds, strict=True)
                 ]
             )
             for place in range(len(candidates))
         ]
 
-    def log_proba(self, features: PropagatedFeatures) -> Tensor:  # (n, c)
-        """Return the log-probabilities of the rows of this process."""
-        return torch.log_softmax(self.scores, dim=1)
+    @classmethod
+    def log_proba(cls, learners: Sequence[Self], features: PropagatedFeatures) -> list[Tensor]:  # (n, c) each
+        """Return the log-probabilities of the rows of this process by each of these."""
+        return [torch.log_softmax(learner.scores, dim=1) for learner in learners]
 
     def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
         """Return the log-probabilities of some rows of the data."""
-        return features.partition.gather_rows(self.log_proba(features), rows)
+        return torch.log_softmax(features.partition.gather_rows(self.scores, rows), dim=1)
 
     def log_proba_new(self, new: Any) -> Tensor:  # (r, c)
         """Return the log-probabilities of :class:`~angpn.ensemble.inductive.NewRows`."""

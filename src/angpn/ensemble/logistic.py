@@ -1,6 +1,7 @@
-"""Multinomial logistic regression, solved to a tolerance in such a way that rounding cannot show."""
+"""Multinomial logistic regressions on the same inputs, solved in such a way that rounding cannot show."""
 
-import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,29 +12,37 @@ from angpn.utils.typing import Array
 
 RULED_OUT = -50.0  # log-probability of a class without labels
 BAND = 1.5  # iterates whose excess is within this factor of tol are averaged
-_ROUNDING = 1e-5  # of sums in float32, beyond what the eigenvalues of their matrix may be off by
-_MAX_ROWS = 4096  # of a Hessian that is only to precondition; more would cost more than they save
+
+Linear = tuple[Tensor, Tensor]  # (p, c) weights and (c,) biases
+
+
+class Regression(NamedTuple):
+    """What one regression is trained on."""
+
+    rows: Array  # of the inputs
+    codes: Array  # class numbers of these
+    weights: Array | None  # how much each counts
+    C: float
 
 
 def fit_logistic(
-    inputs: Tensor,  # (n, p)
-    codes: Array,  # (n,) class numbers
-    weights: Array | None,  # (n,)
-    C: float,
+    inputs: Tensor,  # (n, p) uncorrelated columns of mean about 0
+    variances: Tensor,  # (p,) of these
+    regressions: Sequence[Regression],
     n_classes: int,
     *,
     tol: float,
     max_iter: int,
-    start: tuple[Tensor, Tensor] | None = None,  # (p, c), (c,) weights and biases to begin with
-) -> tuple[Tensor, Tensor]:  # (p, c), (c,)
-    r"""Return weights and biases of a penalised multinomial logistic regression.
+) -> list[Linear]:
+    r"""Return weights and biases of penalised multinomial logistic regressions.
 
     .. math:: \min_{W, b} \; - \frac{1}{\sum_i w_i} \sum_i w_i \ln softmax(x_i W + b)_{y_i}
               + \frac{1}{2 C \sum_i w_i} \|W\|_F^2
 
     L-BFGS runs until the loss is about ``tol`` above its minimum, by half of Newton's decrement. By itself it would go
     long ways along directions in which the rows hardly vary, and amplify on each step what rounding had changed; the
-    Hessian at even probabilities, with which it is preconditioned here, makes all directions alike.
+    Hessian at even probabilities, with which it is preconditioned here, makes all directions alike. It is diagonal,
+    since the columns are uncorrelated, see :class:`angpn.ensemble.principal_features.PrincipalFeatures`.
 
     Where it stops would still depend on the last bit of the decrement, and two machines that sum in another order could
     stop an iteration apart. So the result is a weighted mean of the last iterates: each takes a share of the weight
@@ -43,39 +52,54 @@ def fit_logistic(
     A class without labels is as good as ruled out. Of two classes the first has no weights of its own, so that the
     penalty is on the difference of the two, as everywhere.
     """
-    known = np.flatnonzero(np.bincount(codes, minlength=n_classes))
-    numbers = np.searchsorted(known, codes)
-    weight, bias = torch.zeros(inputs.shape[1], n_classes), torch.full((n_classes,), RULED_OUT)
-    if len(known) == 1:
-        bias[known[0]] = 0.0
-        return weight, bias
-    shares = np.ones(len(codes)) if weights is None else weights
-    total = float(shares.sum())
-    free = known[1:] if len(known) == 2 else known
-    point = np.zeros((inputs.shape[1] + 1, len(free)))
-    if start is not None:
-        point[:-1], point[-1] = start[0][:, free], start[1][free]
-        point[-1][point[-1] == RULED_OUT] = 0.0  # it had no labels then
-    shares, penalty, rotation = shares / total, 1 / (C * total), None
-    if len(inputs) < inputs.shape[1]:  # the weights are sums of the rows: in the span of these they have fewer entries
-        rotation, triangle = torch.linalg.qr(inputs.T)
-        inputs, point = triangle.T, np.concatenate([rotation.T.numpy() @ point[:-1], point[-1:]])
-    preconditioner = _inverse_hessian(inputs, shares, penalty, len(known))
-    solution = kernels.logistic_regression.minimize_mean_loss(
-        np.ascontiguousarray(inputs.numpy()), numbers, shares, penalty, point, preconditioner, tol, BAND, max_iter
-    )[0]
-    found = torch.from_numpy(solution).float()
+    by_classes: dict[tuple[int, ...], list[int]] = {}
+    for place, regression in enumerate(regressions):
+        by_classes.setdefault(tuple(np.unique(regression.codes).tolist()), []).append(place)
+    found: dict[int, Linear] = {}
+    for known, places in by_classes.items():
+        same = [regressions[place] for place in places]
+        solutions = _solve(inputs, variances, same, np.array(known), n_classes, tol, max_iter)
+        found.update(zip(places, solutions, strict=True))
+    return [found[place] for place in range(len(regressions))]
+
+
+def _solve(
+    inputs: Tensor,
+    variances: Tensor,
+    regressions: Sequence[Regression],
+    known: Array,  # the classes that all of these have labels of
+    n_classes: int,
+    tol: float,
+    max_iter: int,
+) -> list[Linear]:
+    n, p = inputs.shape
+    weight, bias = torch.zeros(p, n_classes), torch.full((n_classes,), RULED_OUT)
     bias[known] = 0.0
-    weight[:, free], bias[free] = found[:-1] if rotation is None else rotation.float() @ found[:-1], found[-1]
-    return weight, bias
-
-
-def _inverse_hessian(inputs: Tensor, shares: Array, penalty: float, n_classes: int) -> Array:  # (p + 1, p + 1)
-    """Return the inverse of the Hessian of one class's weights and bias where all classes are equally probable."""
-    step = math.ceil(len(inputs) / _MAX_ROWS)
-    rows = torch.nn.functional.pad(inputs[::step], (0, 1), value=1.0)
-    curvature = step * shares[::step] / (4 if n_classes == 2 else n_classes)  # of two classes one has weights
-    hessian = (rows.T @ (rows * torch.from_numpy(curvature).to(rows.dtype)[:, None])).double()
-    # The penalty is on the bias too, and more than rounding, so that there is an inverse whatever the rows.
-    hessian.diagonal().mul_(1 + _ROUNDING).add_(penalty)
-    return torch.cholesky_inverse(torch.linalg.cholesky(hessian)).numpy()
+    if len(known) == 1:
+        return [(weight, bias)] * len(regressions)
+    free = known[1:] if len(known) == 2 else known
+    codes, shares = np.zeros((len(regressions), n), np.int64), np.zeros((len(regressions), n))
+    penalties = np.empty(len(regressions))
+    for place, (rows, own, weights, C) in enumerate(regressions):
+        codes[place, rows] = np.searchsorted(known, own)
+        counts = np.ones(len(rows)) if weights is None else weights
+        shares[place, rows] = counts / counts.sum()
+        penalties[place] = 1 / (C * counts.sum())
+    curvature = np.append(variances.double().numpy(), 1.0) / (4 if len(known) == 2 else len(known))
+    solutions = kernels.logistic_regression.minimize_mean_losses(
+        np.ascontiguousarray(inputs.numpy()),
+        codes,
+        shares,
+        penalties,
+        np.zeros((len(regressions), len(free), p + 1)),
+        1 / (curvature + penalties[:, None]),  # the penalty is on the bias too, so that there is always an inverse
+        tol,
+        BAND,
+        max_iter,
+    )[0]
+    found = []
+    for solution in torch.from_numpy(solutions).float():
+        weight, bias = weight.clone(), bias.clone()
+        weight[:, free], bias[free] = solution[:, :-1].T, solution[:, -1]
+        found.append((weight, bias))
+    return found

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from angpn.ensemble.base_learners import HyperParameters
+from angpn.ensemble.base_learners import BaseLearner, HyperParameters
 from angpn.ensemble.calibration import fit_temperature
 from angpn.ensemble.config import EnsembleConfig, Family
+from angpn.ensemble.propagated_features import PropagatedFeatures
 from angpn.utils.typing import Array
 
 _EM_STEPS = 200
@@ -29,12 +30,23 @@ class Mixture(NamedTuple):
 
     def __call__(self, several: Iterable[Tensor]) -> Tensor:  # (n, c)
         """Return the logarithm of the weighted mean probability."""
-        mixed = None
-        for weight, temperature, found in zip(*self, several, strict=True):
-            part = torch.log_softmax(found / temperature, dim=1).add_(float(np.log(weight)))
-            mixed = part if mixed is None else torch.logaddexp(mixed, part)
-        assert mixed is not None
+        (mixed,) = self._mix([found] for found in several)
         return mixed
+
+    def of_models(
+        self, models: Sequence[Sequence[BaseLearner]], features: PropagatedFeatures
+    ) -> list[Tensor]:  # (n, c) each
+        """Return the same for the rows of this process by the base learners of several models on these features."""
+        by_learner = zip(*models, strict=True)
+        return self._mix(learners[0].parameters.learner.log_proba(learners, features) for learners in by_learner)
+
+    def _mix(self, by_learner: Iterable[Sequence[Tensor]]) -> list[Tensor]:
+        """Return the logarithm of the weighted mean probability in each model."""
+        mixed: list[Tensor] = []
+        for weight, temperature, of_models in zip(*self, by_learner, strict=True):
+            parts = [torch.softmax(found / temperature, dim=1).mul_(weight) for found in of_models]
+            mixed = [before.add_(part) for before, part in zip(mixed, parts, strict=True)] if mixed else parts
+        return [found.clamp_(min=torch.finfo(found.dtype).tiny).log_() for found in mixed]
 
 
 class Members(NamedTuple):

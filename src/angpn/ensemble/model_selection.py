@@ -44,9 +44,12 @@ class Selection(NamedTuple):
     features: PropagatedFeatures | None = None  # of these rows on the graph of the distances, where they are at hand
 
 
-def select(X: Any, labels: Labels, options: EnsembleOptions) -> Selection:
-    """Select scaling and hyper-parameters; of many rows a sample decides, so that it costs the same for more."""
-    config = options.config
+def select(X: Any, labels: Labels, options: EnsembleOptions, stages: "list[list[Scorer]] | None" = None) -> Selection:
+    """Select scaling and hyper-parameters; of many rows a sample decides, so that it costs the same for more.
+
+    ``stages`` gets the scorers of each stage when they are made, so that whoever interrupts this has what they found.
+    """
+    config, stages = options.config, [] if stages is None else stages
     labels = limit_labels(labels, options.seed, config)
     if labels.are_few(config) and not (options.of_table and labels.folds):
         scaling = _default_scaling(options.scalings, options.of_table)
@@ -56,8 +59,9 @@ def select(X: Any, labels: Labels, options: EnsembleOptions) -> Selection:
     compared, sampled = X, labels
     if many and not options.distances_given:
         compared, sampled = _sample(X, labels, config.max_rows_compared, options)
-    scaling, scorer = _select_scaling(compared, sampled, options)
+    scaling, scorer = _select_scaling(compared, sampled, options, stages)
     scorer = scorer or Scorer(_scaled(compared, scaling, options), sampled, options)
+    stages.append([scorer])
     _score_hyper_parameters(scorer, options)
     selected, candidates = scorer.members(), best_of_families(scorer.ranking(), config.n_reselection_candidates)
     if many:
@@ -65,8 +69,28 @@ def select(X: Any, labels: Labels, options: EnsembleOptions) -> Selection:
     return Selection(scorer.rows, selected, candidates, scorer.features)
 
 
+def select_so_far(X: Any, labels: Labels, options: EnsembleOptions, stages: "Sequence[Sequence[Scorer]]") -> Selection:
+    """Return the best that the stages of an interrupted :func:`select` found; as for few labels where that is nothing.
+
+    Only the first round can be trained by it: features and candidates of later rounds are left out.
+    """
+    scored = [[scorer for scorer in stage if scorer.scores] for stage in stages]
+    last = next((stage for stage in reversed(scored) if stage), None)  # scores of different samples do not compare
+    if last is None:
+        selected = Members.equal(few_label_candidates(options.alpha, options.of_table, options.config))
+        return Selection(
+            scale_for_training(X, _default_scaling(options.scalings, options.of_table), options), selected, []
+        )
+    best = best_scorer(last, options)
+    has_all_rows = X.shape[0] <= options.config.max_rows_compared and len(best.labels.codes) == X.shape[0]
+    rows = best.rows
+    if not has_all_rows:
+        rows = scale_for_training(X, (rows.scaling.name, rows.scaling.metric), options)
+    return Selection(rows, best.members(), [])
+
+
 def _select_scaling(
-    X: Any, labels: Labels, options: EnsembleOptions
+    X: Any, labels: Labels, options: EnsembleOptions, stages: "list[list[Scorer]]"
 ) -> tuple[tuple[ScalingName, Metric], "Scorer | None"]:
     """Return the scaling under which the best of a few hyper-parameters is best, and a scorer that has all rows.
 
@@ -80,17 +104,27 @@ def _select_scaling(
         compared, labels = _sample(X, labels, config.max_rows_of_scalings, options)
     hops = _hops(options)
     hops = [each for each in hops if each in config.hops_of_scalings] or hops
-    scorers = [Scorer(_scaled(compared, scaling, options), labels, options) for scaling in options.scalings]
+    scorers: list[Scorer] = []
+    stages.append(scorers)
+    for scaling in options.scalings:
+        scorers.append(Scorer(_scaled(compared, scaling, options), labels, options))
     score_all(scorers, first_candidates(hops, _spreading_alphas(options), config), options)
-    best_of_each = [scorer.ranking()[0] for scorer in scorers]
-    bonus = config.scaling_bonus / len(np.concatenate([fold.held for fold in labels.folds]))
-    # One that is far behind was not scored on all folds, and is not wanted whatever was expected.
-    scores = [
-        scorer.scores[first] + bonus * (scaling == expected and first not in scorer.far_behind)
-        for scorer, first, scaling in zip(scorers, best_of_each, options.scalings, strict=True)
-    ]
-    best = int(np.argmax(scores))
-    return options.scalings[best], scorers[best] if compared is X else None
+    best = best_scorer(scorers, options)
+    return options.scalings[scorers.index(best)], best if compared is X else None
+
+
+def best_scorer(scorers: "Sequence[Scorer]", options: EnsembleOptions) -> "Scorer":
+    """Return the one, of scorers of different scalings, whose best hyper-parameters have the highest score."""
+    expected = _default_scaling(options.scalings, options.of_table)
+    bonus = options.config.scaling_bonus / len(np.concatenate([fold.held for fold in scorers[0].labels.folds]))
+
+    def score(scorer: Scorer) -> float:
+        first, scaling = scorer.ranking()[0], scorer.rows.scaling
+        # One that is far behind was not scored on all folds, and is not wanted whatever was expected.
+        is_expected = (scaling.name, scaling.metric) == expected and first not in scorer.far_behind
+        return scorer.scores[first] + bonus * is_expected
+
+    return max(scorers, key=score)
 
 
 def _score_hyper_parameters(scorer: "Scorer", options: EnsembleOptions) -> None:
@@ -117,9 +151,8 @@ class Scorer:
         return candidate.learner is not ExtraTrees or self.rows.scaling.has_columns
 
     def cross_validate(self, candidates: Sequence[HyperParameters], folds: slice) -> list[Tensor]:  # (h, c) each
-        """Return the log-probabilities of held-out rows for some candidates of one kind."""
-        labels = self.labels._replace(folds=self.labels.folds[folds])
-        return candidates[0].learner.cross_validate(candidates, self.features, labels, config=self._config)
+        """Return the log-probabilities of held-out rows for some candidates of one kind, with the same inputs."""
+        return candidates[0].learner.cross_validate(candidates, self.features, self.labels, folds, config=self._config)
 
     def add(self, candidates: Sequence[HyperParameters], several: Sequence[Tensor]) -> None:
         """Score some candidates by the log-probabilities of held-out rows in the first fold, or in all others."""
@@ -133,10 +166,15 @@ class Scorer:
             self.first_fold.setdefault(candidate, likelihoods)
 
     def members(self) -> Members:
-        """Return those that together make the held-out labels most likely."""
-        held = np.concatenate([fold.held for fold in self.labels.folds])
-        truth, weights = self.labels.codes[held], rows_of(self.labels.weights, held)
+        """Return those that together make the held-out labels most likely.
+
+        Of a search that was interrupted: among those that were scored on the most folds.
+        """
         close = {each: found for each, found in self._log_proba.items() if each not in self.far_behind}
+        n_scored = max(len(found) for found in close.values())
+        close = {each: found for each, found in close.items() if len(found) == n_scored}
+        held = np.concatenate([fold.held for fold in self.labels.folds])[:n_scored]
+        truth, weights = self.labels.codes[held], rows_of(self.labels.weights, held)
         return select_members(close, truth, weights, self._config, of_table=self._of_table)
 
     def ranking(self) -> list[HyperParameters]:
@@ -188,10 +226,10 @@ Groups = list[tuple[Scorer, list[HyperParameters]]]  # what is scored together
 
 
 def _groups(candidates: Iterable[HyperParameters], scorers: Sequence[Scorer]) -> Groups:
-    """Return what was not scored yet: heads one by one, label spreading together, expensive ones first."""
+    """Return what was not scored yet, those with the same inputs together, expensive ones first."""
     shared: dict[Any, list[HyperParameters]] = {}
     for candidate in sorted(candidates, key=lambda candidate: not candidate.is_expensive):
-        shared.setdefault(candidate if candidate.hops is not None else candidate.learner, []).append(candidate)
+        shared.setdefault((candidate.learner, candidate.inputs), []).append(candidate)
     return [
         (scorer, [each for each in group if each not in scorer.scores and scorer.serves(each)])
         for group in shared.values()

@@ -6,9 +6,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-# Added to the diagonal of the kernel matrix, as a part of its trace: the first, but where distances are rounding alone,
-# so that the matrix has negative eigenvalues; with the last no such matrix has any.
-_RIDGES = 1e-6, 1e-4, 1e-2, 1.0
+_MIN_EIGENVALUE = 1e-6  # of the kernel matrix, as a part of its trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,31 +27,17 @@ class GaussianKernel:
         return _squared_distances(rows, self.centers).mul_(-self.rate).exp_()
 
     @cached_property
-    def root(self) -> Tensor:  # (m, m)
-        """L with ``L L^T = K``, the kernel of the centres with each other: the Nystroem features of the centres.
+    def whitening(self) -> Tensor:  # (m, r)
+        """``U L^-1/2`` for the kernel matrix ``U L U^T`` of the centres.
 
-        Cholesky's factor and the root by eigenvectors differ by a rotation of the features, which leaves a penalised
-        regression as it is, and the former costs a twentieth. The ridge takes the place of cutting small eigenvalues.
+        A row's kernel times this is its Nystroem features: their inner products are the kernel, as far as centres tell,
+        and over the centres they are uncorrelated. This times weights on them is weights on the centres. Eigenvalues
+        that are rounding have no features.
         """
-        centers = self.centers.double()  # in float32 rounding may leave it with negative eigenvalues
-        matrix = _squared_distances(centers, centers).mul_(-self.rate).exp_()
-        for ridge in _RIDGES:
-            root, failed = torch.linalg.cholesky_ex(matrix + ridge * len(matrix) * torch.eye(len(matrix)))
-            if not failed:
-                break
-        return root.to(self.centers.dtype)
-
-    @cached_property
-    def whitening(self) -> Tensor:  # (m, m)
-        """``L^-T``: a row's kernel times this is its Nystroem features, and this times weights on those is weights
-        on the centres."""
-        identity = torch.eye(len(self.root), dtype=torch.float64)
-        inverse = torch.linalg.solve_triangular(self.root.double(), identity, upper=False)
-        return inverse.T.contiguous().to(self.centers.dtype)
-
-    def features(self, rows: Tensor) -> Tensor:  # (n, m)
-        """Return the Nystroem features of some rows: their inner products are the kernel, as far as centres tell."""
-        return self(rows) @ self.whitening
+        centers = self.centers.double()  # float32 would leave a tenth of rounding in the smallest ones
+        values, vectors = torch.linalg.eigh(_squared_distances(centers, centers).mul_(-self.rate).exp_())
+        kept = values > _MIN_EIGENVALUE * len(values)
+        return (vectors[:, kept] / values[kept].sqrt()).to(self.centers.dtype)
 
 
 def _squared_distances(a: Tensor, b: Tensor) -> Tensor:  # (n, m)

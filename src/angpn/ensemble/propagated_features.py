@@ -1,10 +1,9 @@
 """Features propagated by Eq. (13) over the learnt graph, hop after hop."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -15,7 +14,7 @@ from angpn.anfp.propagation import Direction
 from angpn.anfp.sparse import adjacency_matrix
 from angpn.ensemble.config import Hops
 from angpn.ensemble.folds import TrainingSet
-from angpn.ensemble.nystroem import GaussianKernel
+from angpn.ensemble.principal_features import PrincipalFeatures
 from angpn.ensemble.user_options import GraphOptions
 from angpn.neighbors.halo import HaloExchange
 from angpn.neighbors.list_products import sparse_product
@@ -23,7 +22,10 @@ from angpn.neighbors.neighborhood import Neighborhood
 from angpn.neighbors.partition import ALL_ROWS, Partition
 from angpn.utils.typing import Array
 
-_FEW_ROWS = 2**13  # whose features under a kernel take no more than megabytes
+_FEW_ROWS = 2**13  # whose inputs of heads take no more than megabytes
+_MAX_SAMPLE = 2**12  # rows that principal directions are found on
+
+Inputs = tuple[Hops, float | None]  # of a head: hops of its features, and the width of a Gaussian kernel, if any
 
 
 class Adjacency:
@@ -104,8 +106,9 @@ class PropagatedFeatures:
         self.normalized = self._adjacency if is_normalized else Adjacency(graph, "normalized", self.partition)
         self.by_hops: dict[Hops, Tensor] = {}
         self.scales: dict[Hops, float] = {}
-        self.kernels: dict[tuple[Hops, float | None], GaussianKernel] = {}
-        self.kernel_features: dict[GaussianKernel, Tensor] = {}  # (n, m) each, while rows are few
+        self.maps: dict[Inputs, PrincipalFeatures] = {}
+        self.columns_of_all: dict[PrincipalFeatures, Tensor] = {}  # (n, r) each, while rows are few
+        self.labelled: dict[Inputs, tuple[Tensor, Tensor]] = {}  # (l, r) in cross-validation, and (r,) variances
         self.propagate(hops)
 
     def propagate(self, hops: Iterable[Hops]) -> None:
@@ -126,16 +129,26 @@ class PropagatedFeatures:
         """Return the features of these rows of the data, at length 1 on average."""
         return self.scales[hops] * self.partition.gather_rows(self.by_hops[hops], rows)
 
-    def nystroem(self, hops: Hops, kernel: GaussianKernel, rows: Array) -> Tensor | None:  # (r, m)
-        """Return the features of these rows under a kernel, computed once for all; None where rows are many.
+    @cached_property
+    def sample(self) -> Array:
+        """Rows of the data that the features are judged by: all of few, else some."""
+        total = self.partition.total_rows(len(self._features))
+        return np.arange(0, total, -(-total // _MAX_SAMPLE))
 
-        Processes that share rows do not hold equally many, and must all do the same: for them rows are many.
+    def columns(self, inputs: Inputs, rows: Array) -> Callable[[], Tensor]:  # (r, q)
+        """Return what returns the inputs of heads for these rows of the data, by the map for them.
+
+        While rows are few they are computed once for all. Rows that other processes hold are gathered now, else later:
+        they are much memory.
         """
-        if self.partition.n_processes > 1 or len(self.by_hops[hops]) > _FEW_ROWS:
-            return None
-        if kernel not in self.kernel_features:
-            self.kernel_features[kernel] = kernel.features(self.scales[hops] * self.by_hops[hops])
-        return self.partition.gather_rows(self.kernel_features[kernel], rows)
+        mapped, scaled = self.maps[inputs], partial(self.scaled, inputs[0], rows)
+        if self.partition.n_processes > 1:
+            return partial(mapped, scaled())
+        if len(self._features) > _FEW_ROWS:
+            return lambda: mapped(scaled())
+        if mapped not in self.columns_of_all:
+            self.columns_of_all[mapped] = mapped(self.scales[inputs[0]] * self.by_hops[inputs[0]])
+        return partial(self.partition.gather_rows, self.columns_of_all[mapped], rows)
 
 
 @dataclass(frozen=True)
@@ -151,17 +164,29 @@ class PropagationParameters:
         return self.alpha, self.n_hops
 
     @property
+    def inputs(self) -> Hashable:
+        """What it is trained on beside the labels."""
+        return self.hops
+
+    @property
     def influence_hops(self) -> Hops:
         """The hops over which other rows influence a prediction."""
         return self.hops
 
 
 class Problem(NamedTuple):
-    """What a base learner is trained on, and what it may begin with."""
+    """What a base learner is trained on."""
 
     features: PropagatedFeatures
     training: TrainingSet
-    starts: Mapping[Any, Any] = MappingProxyType({})  # base learners of an earlier round by their hyper-parameters
+
+
+def same_features(problems: Sequence[Problem]) -> list[list[int]]:
+    """Return the places of the problems on the same features, for each of these."""
+    found: dict[int, list[int]] = {}
+    for place, problem in enumerate(problems):
+        found.setdefault(id(problem.features), []).append(place)
+    return list(found.values())
 
 
 def mean_length(features: Tensor, partition: Partition) -> float:

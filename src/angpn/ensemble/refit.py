@@ -40,7 +40,8 @@ class Refit:
         """Tell whether these labels may want another scaling or other hyper-parameters.
 
         That is so where labels have grown or changed by half, a class is new or has no label left, they are few no
-        longer, or the predictions for new ones were much worse than they claimed to be.
+        longer or now suffice to select again with pseudo-labels, or the predictions for new ones were much worse than
+        they claimed to be.
         """
         now, then = labels.codes, self.searched.codes
         if 2 * np.count_nonzero(now != then) >= np.count_nonzero(then != UNLABELLED):
@@ -48,6 +49,8 @@ class Refit:
         if not np.array_equal(np.unique(now), np.unique(then)):
             return True
         if labels.are_few(config) != self.searched.are_few(config):
+            return True
+        if labels.can_reselect(config) != self.searched.can_reselect(config):
             return True
         surprise, variance = self._surprise(labels)
         return surprise < -config.far_behind * max(variance, _ROUNDING) ** 0.5
@@ -66,7 +69,7 @@ class Refit:
         return self.surprise + float(surprises.sum()), self.variance + float(variances.sum())
 
     def __call__(self, labels: Labels, options: EnsembleOptions) -> "Refit":
-        """Learn these labels: fit the base learners again, from their weights, and calibrate."""
+        """Learn these labels: fit the base learners again, and calibrate."""
         last, config = self.last, options.config
         ensemble, rows = last.ensemble, last.rows
         parameters = [learner.parameters for learner in ensemble.learners]
@@ -82,13 +85,13 @@ class Refit:
             training = training_set(labels, labelled, last.probabilities, config.max_pseudo_labels, partition, options)
         ((*learners,),) = fit_base_learners(
             parameters,
-            [Problem(features, training, dict(zip(parameters, ensemble.learners, strict=True)))],
+            [Problem(features, training)],
             centers=pick_centers(self.searched.codes, options.seed, config),
             n_classes=labels.n_classes,
             config=config,
             parallel_map=options.parallel_map,
         )
-        log_proba = ensemble.mixture(learner.log_proba(features) for learner in learners)
+        (log_proba,) = ensemble.mixture.of_models([learners], features)
         held, calibrated = self._calibrate(labels, config)
         final = FoldModel(
             Fold(labelled, labelled[:0]),

@@ -1,8 +1,9 @@
 """Self-training: rounds of learning the graph, propagating, fitting base learners, and pseudo-labelling.
 
 A round is the two steps of Algorithm 1 with the ensemble's own predictions as F: the graph is learnt from the distances
-and from the predicted probabilities (Eq. (8)), the features are propagated on it (Eq. (13)), and the base learners are
-fitted to the given labels (Eq. (15)) and to pseudo-labels, the predictions of the round before that were confident.
+and, with beta above 0, from the predicted probabilities (Eq. (8)), the features are propagated on it (Eq. (13)), and
+the base learners are fitted to the given labels (Eq. (15)) and to pseudo-labels, the predictions of the round before
+that were confident. With beta 0 the graph and the propagated features are the same for all models and rounds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from angpn.ensemble.calibration import Calibration, log_likelihoods
 from angpn.ensemble.folds import Fold, Labels, TrainingSet, given_labels, rows_of
 from angpn.ensemble.mixture import Mixture, select_members
 from angpn.ensemble.model_selection import Selection, best_of_families, is_far_behind, pick_centers
-from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
+from angpn.ensemble.propagated_features import Problem, PropagatedFeatures, same_features
 from angpn.ensemble.user_options import EnsembleOptions
 from angpn.neighbors.partition import Partition
 from angpn.utils.typing import Array
@@ -65,9 +66,9 @@ class SelfTraining:
 
     def run_round(self) -> CalibratedRound:
         """Fit all models anew, from the pseudo-labels of the round before, and calibrate them."""
-        few = len(self._features) <= self._options.config.max_rows_compared  # of many, inputs of all are much memory
-        first = all(model.probabilities is None for model in self._models)  # on the first graph they share the features
-        groups = [self._models] if few and first else self._groups(self._models)
+        first = all(model.probabilities is None for model in self._models)
+        share_graph = first or self._options.graph.beta == 0  # and so the features, with which they are fitted together
+        groups = [self._models] if share_graph else self._groups(self._models)
         log_proba = [found for group in groups for found in self._fit(group)]
         calibrated = self._calibrate(log_proba)
         for model, found in zip(self._models, log_proba, strict=True):
@@ -85,7 +86,7 @@ class SelfTraining:
         assert features is not None  # it is there before the second round
         log_proba: dict[HyperParameters, list[Tensor]] = {candidate: [] for candidate in self._candidates}
         ranking = self._candidates
-        for group in self._groups(models):
+        for group in filter(None, (models[:1], models[1:])):  # what is far behind after the first is then left out
             problems = [Problem(features, self._training_set(m, config.max_reselection_pseudo_labels)) for m in group]
             for model, learners in zip(group, self._fit_learners(ranking, problems), strict=True):
                 for learner in learners:
@@ -116,15 +117,17 @@ class SelfTraining:
             )
             for model in models
         ]
-        found = []
-        for model, (features, _, _), learners in zip(
-            models, problems, self._fit_learners(self.selected.parameters, problems), strict=True
-        ):
+        fitted = self._fit_learners(self.selected.parameters, problems)
+        for model, (features, _), learners in zip(models, problems, fitted, strict=True):
             model.learners = learners
             model.features = features if model.keeps_features else None
             model.mixture = self.selected.mixture
-            found.append(model.mixture(learner.log_proba(features) for learner in learners))
-        return found
+        found: dict[int, Tensor] = {}
+        for places in same_features(problems):
+            same = [fitted[place] for place in places]
+            mixed = self.selected.mixture.of_models(same, problems[places[0]].features)
+            found.update(zip(places, mixed, strict=True))
+        return [found[place] for place in range(len(models))]
 
     def _fit_learners(
         self,

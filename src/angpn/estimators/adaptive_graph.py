@@ -22,6 +22,7 @@ from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
 from angpn.ensemble.scaling import Scaling, ScalingName, is_table
 from angpn.estimators.fit_ensemble import candidate_scalings
+from angpn.estimators.main_directions import MainDirections
 from angpn.neighbors.approximate import EXACT_PAIRS, EXACT_ROWS, FittedSearch, approximate_candidates, has_index
 from angpn.neighbors.exact import ExactSearch, Metric, nearest_candidates
 from angpn.neighbors.neighborhood import Neighborhood
@@ -45,6 +46,7 @@ class AdaptiveGraphOptions(NamedTuple):
     recall: float
     seed: int
     verbose: bool
+    n_directions: int | None = None  # to which rows that are compared by direction are reduced; None: they are not
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class AdaptiveGraph:
     """Rows, their neighbours, and the graph that was learnt on them without labels."""
 
     scaling: Scaling | None  # None where distances were given
-    rows: Any  # (n, d) scaled; None where distances were given
+    directions: MainDirections | None  # None where rows are not reduced
+    rows: Any  # (n, d) scaled and reduced; None where distances were given
     first: Neighborhood  # of the rows
     features: Tensor | None  # (n, p) propagated
     neighborhood: Neighborhood  # of these features, or of the rows where there are none
@@ -69,19 +72,24 @@ class AdaptiveGraph:
         if options.metric == "precomputed":
             given = nearest_candidates(X, _n_candidates(grown[-1], n), "precomputed", random_state=options.seed)
             graph = learn_graph(given, None, n_neighbors=grown[-1], beta=0.0)
-            return cls(None, None, given, None, given, graph, grown[0], grown[-1], options)
+            return cls(None, None, None, given, None, given, graph, grown[0], grown[-1], options)
         scaling = Scaling.fit(X, *scaling_without_labels(X, options), options.seed, _CONFIG)
         rows = scaling.transform(X)
-        first = _search(rows, grown[0], scaling.metric, options, "neighbours")
-        neighborhood, features = first, scaling.features(rows)
-        graph = learn_graph(first, None, n_neighbors=grown[0], beta=0.0)
+        features = scaling.features(rows)
         by_direction = scaling.name not in ("standard", "none")
+        directions = None
+        if by_direction and options.n_directions is not None and options.n_directions < features.shape[1]:
+            directions = MainDirections.fit(features.numpy(), options.n_directions)
+            features = torch.from_numpy(directions.transform(features.numpy()))
+            rows = features.numpy().astype(rows.dtype, copy=False)
+        neighborhood = first = _search(rows, grown[0], _metric_of(scaling, directions), options, "neighbours")
+        graph = learn_graph(first, None, n_neighbors=grown[0], beta=0.0)
         for k in grown[1:]:
             *_, features = after_each_hop(features, Adjacency(graph, "normalized"), 1.0, options.n_hops)
             features = torch.from_numpy(normalize(features.numpy())) if by_direction else features
             neighborhood = _search(features.numpy(), k, "euclidean", options, "neighbours of propagated features")
             graph = learn_graph(neighborhood, None, n_neighbors=k, beta=0.0)
-        return cls(scaling, rows, first, features, neighborhood, graph, grown[0], grown[-1], options)
+        return cls(scaling, directions, rows, first, features, neighborhood, graph, grown[0], grown[-1], options)
 
     def weights_of(self, X: Any) -> Iterator[tuple[Array, Array]]:  # (r, m) rows of the fit, and their weights
         """Yield for new rows, some at a time, the weights of fitted rows: the row of S that each would have.
@@ -100,7 +108,16 @@ class AdaptiveGraph:
             yield indices.numpy(), weights.numpy()
 
     def _scaled(self, X: Any) -> Any:
-        return X if self.scaling is None else self.scaling.transform(X, self.rows.dtype)
+        if self.scaling is None:
+            return X
+        rows = self.scaling.transform(X, self.rows.dtype)
+        if self.directions is None:
+            return rows
+        return self.directions.transform(self.scaling.features(rows).numpy()).astype(self.rows.dtype, copy=False)
+
+    @property
+    def _metric(self) -> Metric:
+        return _metric_of(self.scaling, self.directions)
 
     def _search_for(self, n_new: int) -> Callable[[Any], tuple[Tensor, Tensor]]:
         if n_new * self.first.n_rows > EXACT_PAIRS and has_index(self.first.n_rows) and self.rows is not None:
@@ -109,18 +126,16 @@ class AdaptiveGraph:
 
     @cached_property
     def _exact(self) -> ExactSearch:
-        if self.scaling is None:
-            rows = np.empty((self.first.n_rows, 0))  # how many there are is all that counts
-            return ExactSearch(rows, self.first.n_candidates, "precomputed", random_state=self.options.seed)
-        return ExactSearch(self.rows, self.first.n_candidates, self.scaling.metric, random_state=self.options.seed)
+        # Of rows whose distances were given, how many there are is all that counts.
+        rows = np.empty((self.first.n_rows, 0)) if self.rows is None else self.rows
+        return ExactSearch(rows, self.first.n_candidates, self._metric, random_state=self.options.seed)
 
     @cached_property
     def _index(self) -> FittedSearch:
-        assert self.scaling is not None
         return FittedSearch(
             self.rows,
             self.first.n_candidates,
-            self.scaling.metric,
+            self._metric,
             recall=self.options.recall,
             random_state=self.options.seed,
         )
@@ -144,6 +159,14 @@ def scaling_without_labels(X: Any, options: AdaptiveGraphOptions) -> tuple[Scali
     else:
         wanted = "standard"
     return next(scaling for scaling in scalings if scaling[0] == wanted)
+
+
+def _metric_of(scaling: Scaling | None, directions: MainDirections | None) -> Metric:
+    if scaling is None:
+        return "precomputed"
+    if directions is None or scaling.metric != "chord":
+        return scaling.metric
+    return "euclidean"  # of directions the same; and rows at the mean, which have none, are equal
 
 
 def _fewer(n_neighbors: int, n_rows: int) -> int:

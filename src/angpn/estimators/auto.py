@@ -123,7 +123,7 @@ class ANGPNClassifier(BaseANGPNClassifier):
         metric: Metric | Literal["auto"] = "auto",
         scaling: ScalingName | Literal["auto"] = "auto",
         alpha: float | Literal["auto"] = "auto",
-        beta: float = 0.1,
+        beta: float = 0.0,
         gamma: Gamma = "auto",
         rule: Rule = "simplex",
         direction: Direction = "normalized",

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angpn.anfp.neighbor_graph import check_graph_options
+from angpn.estimators.fold_checks import warn_of_folds
 from angpn.estimators.inspection import InspectionMixin
 from angpn.estimators.memory_estimate import check_memory
 from angpn.estimators.persistence import check_can_save, load_model, save_model
@@ -24,9 +25,10 @@ from angpn.utils.inputs import (
     as_weights,
     check_sizes,
     few_enough_neighbors,
+    naming_table_encoder,
     without_torch,
 )
-from angpn.utils.labels import check_enough_classes, encode_labels
+from angpn.utils.labels import UNLABELLED, check_enough_classes, encode_labels
 from angpn.utils.schema import MAX_BETA, MAX_GAMMA, MIN_GAMMA
 from angpn.utils.validation import check_class_weight
 
@@ -103,8 +105,11 @@ class BaseANGPNClassifier(
     ) -> Self:
         """Learn from the labelled rows, and label all.
 
-        Ctrl-C ends training early with the best weights (or the last whole round) so far and a warning; inside a search
-        it ends the search. A fit that fails leaves the estimator as it was.
+        Ctrl-C ends it early with a warning and keeps the best so far. The ensemble keeps the last whole round; where
+        Ctrl-C comes before there is one, it trains one with the hyper-parameters that were best so far, and a second
+        Ctrl-C ends that, too. The network has something to keep from the end of its first epoch on. Before that, while
+        the input is checked, and always inside a search, ``angpn label`` or a job of several processes, it raises
+        KeyboardInterrupt. A fit that fails or ends without a result leaves the estimator as it was.
 
         Args:
             X: features: numpy, pandas, polars or torch, dense or sparse; with ``metric="precomputed"`` the full matrix
@@ -139,6 +144,8 @@ class BaseANGPNClassifier(
         distributed = join_process_group(self.distributed)
         previous = dict(self.__dict__) if self.warm_start and "_fitted" in self.__dict__ else None
         labels = encode_labels(y)
+        if (labels.codes == UNLABELLED).any():
+            warn_of_folds()
         self._check_parameters()
         X = self._checked_features(X, reset=True)
         check_sizes(X, self._units_kept_by, self._column_name)
@@ -176,14 +183,15 @@ class BaseANGPNClassifier(
                 "metric='precomputed' needs the full matrix of distances, got a sparse graph; pass the features as X "
                 "and the graph as distances="
             )
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=3 if reset else 1,
-        )
+        with naming_table_encoder(X):
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=3 if reset else 1,
+            )
 
     def _column_name(self, place: int) -> str:
         names = getattr(self, "feature_names_in_", None)

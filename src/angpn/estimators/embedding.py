@@ -15,9 +15,9 @@ from angpn.utils.typing import Array
 class ANGPNEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, UnlabelledRowsMixin):
     """The spectral embedding of the graph of adaptive neighbours: a diffusion map, for any number of rows.
 
-    The graph is that of :class:`angpn.ANGPNClusterer`. Its coordinates are the smoothest eigenvectors of the Laplacian
-    but the constant one, each as strong as it is after some steps of diffusion, so that distances between rows are
-    those that a random walk on the graph sees.
+    The graph is learnt as by :class:`angpn.ANGPNClusterer`, but from all columns. Its coordinates are the smoothest
+    eigenvectors of the Laplacian but the constant one, each as strong as it is after some steps of diffusion, so that
+    distances between rows are those that a random walk on the graph sees.
 
     Args:
         n_components: how many coordinates.

@@ -1,6 +1,6 @@
 """The fit of the automatic estimator: an ensemble, its progress and what is kept of it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,14 +11,15 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from angpn.ensemble.config import EnsembleConfig
-from angpn.ensemble.fit import Round, best_round, fit
+from angpn.ensemble.fit import Round, best_round, fit, fit_so_far
 from angpn.ensemble.folds import Labels, make_folds
+from angpn.ensemble.model_selection import Scorer
 from angpn.ensemble.refit import Refit
 from angpn.ensemble.scaling import ScalingName, is_table
 from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.estimators.fitted_models import FittedEnsemble
 from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, find_together
-from angpn.estimators.task import Fit, Task, is_inside_outer_loop
+from angpn.estimators.task import Fit, Task, finish, is_inside_outer_loop
 from angpn.kernels.threads import map_threads, one_thread
 from angpn.neighbors.distributed import distributed_map
 from angpn.neighbors.exact import Metric
@@ -71,15 +72,23 @@ def _fit(task: Task, n_threads: int) -> Fit:
     if warm is not None:
         refit = warm.refit(labels, options)
         return _fit_of(task, X, [refit.last], warm.search, seed, warm._replace(refit=refit))
-    rounds = fit(X, labels, options)
-    history = _run(task, rounds, config)
-    rounds.close()  # and with it the features, which are much memory
-    best, search = history[best_round(history, config)], searches[-1]  # the last search is that of all rows
+    stages: list[list[Scorer]] = []
+    history = _run(task, fit(X, labels, options, stages), config)
+    searched = bool(history)
+    if not searched:
+        history = [fit_so_far(X, labels, options, stages)]
+    search = searches[-1]  # the last search is that of all rows
     if X.shape[0] <= config.max_rows_compared:
         search = search._replace(index_state=None)  # several scalings were compared, all rows by each
     can_refit = task.model.warm_start and not labels.masked and task.distances is None and not task.distributed
-    kept = WarmState(Refit(best, labels.codes, labels), search, _inputs(task)) if can_refit else None
-    return _fit_of(task, X, history, search, seed, kept)
+    can_refit = can_refit and searched  # what an interrupted search found is not for later fits
+
+    def last_step() -> Fit:
+        best = history[best_round(history, config)]
+        kept = WarmState(Refit(best, labels.codes, labels), search, _inputs(task)) if can_refit else None
+        return _fit_of(task, X, history, search, seed, kept)
+
+    return finish(task, last_step)
 
 
 def _fit_of(task: Task, X: Any, history: list[Round], search: Search, seed: int, warm: "WarmState | None") -> Fit:
@@ -207,8 +216,8 @@ def candidate_scalings(name: Any, metric: Any, *, sparse: bool) -> list[tuple[Sc
     return scalings
 
 
-def _run(task: Task, rounds: Iterable[Round], config: EnsembleConfig) -> list[Round]:
-    """Run self-training and notify progress bar and callbacks."""
+def _run(task: Task, rounds: Generator[Round], config: EnsembleConfig) -> list[Round]:
+    """Run self-training and notify progress bar and callbacks; return the rounds, none where Ctrl-C came before one."""
     model = task.model
     most = 1 + (config.max_rounds_to_convergence if model.max_rounds is None else int(model.max_rounds))
     callbacks = EpochCallbacks(model, most, task.X, task.y)
@@ -223,9 +232,16 @@ def _run(task: Task, rounds: Iterable[Round], config: EnsembleConfig) -> list[Ro
                 if stop or len(history) == most or (model.max_rounds is None and _converged(history)):
                     break
     except KeyboardInterrupt:
-        if not history or is_inside_outer_loop() or task.distributed:
+        if is_inside_outer_loop() or task.distributed:
             raise
-        warn(f"training was interrupted after round {len(history)} and keeps what that one learnt; fit again")
+        if history:
+            warn(f"training was interrupted after round {len(history)} and keeps what that one learnt; fit again")
+        else:
+            warn(
+                "the search for hyper-parameters was interrupted: one round is trained with the best found so far; "
+                "press Ctrl-C again to end the fit without a result, or fit again to search further"
+            )
+    rounds.close()  # and with it the features, which are much memory
     callbacks.end()
     return history
 

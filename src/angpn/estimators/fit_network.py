@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from angpn.estimators.fitted_models import FittedNetwork
 from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, n_candidates
-from angpn.estimators.task import Fit, Task, is_inside_outer_loop
+from angpn.estimators.task import Fit, Task, finish, is_inside_outer_loop
+from angpn.kernels.startup import start_compiler
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.checkpoint import Checkpoint
@@ -66,6 +67,7 @@ _PROBLEM = (
 
 def fit_network(task: Task) -> Fit:
     """Train, from the weights of the last fit where that is asked for, or from a checkpoint."""
+    start_compiler()
     model, labels, mask, previous = task.model, task.labels, task.mask, task.previous
     check_scales(task.X)
     check_self_supervised(model.self_supervised, task.n_processes)
@@ -101,7 +103,7 @@ def fit_network(task: Task) -> Fit:
     )
     epochs = _run(task, training, checkpoint, seed, found.neighborhood)
     _check_weights(network)
-    fitted, distributions = _fitted(task, network, features, found, seed)
+    fitted, distributions = finish(task, lambda: _fitted(task, network, features, found, seed))
     scores = [epoch.validation_accuracy for epoch in epochs if epoch.validation_accuracy is not None]
     best = [epoch for epoch in epochs if epoch.is_best]
     return Fit(

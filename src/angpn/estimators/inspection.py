@@ -8,11 +8,14 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from angpn.estimators.accuracy_estimate import Estimate, EstimateKind, checked_at_random, estimate_from
+from angpn.estimators.accuracy_estimate import Estimate, EstimateKind, estimate_from
+from angpn.estimators.eligible_rows import eligible_rows
 from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influences
-from angpn.estimators.suggestion import Strategy, Suggestion, choose, eligible_rows, pool_with_model
+from angpn.estimators.suggestion import Strategy, Suggestion, choose, pool_with_model
 from angpn.estimators.unreliable_rows import UnreliableRows, conflicting_rows, empty_rows, unreached_rows
+from angpn.utils.checks import check_same_rows
+from angpn.utils.inputs import as_array
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 
@@ -43,6 +46,13 @@ class InspectionMixin(BaseEstimator):
         return UnreliableRows(
             unreached_rows(self.layer_graphs_, self._codes), empty, conflicting_rows(rows, self._codes)
         )
+
+    @property
+    def class_prior_(self) -> Array:  # (c,)
+        """The share of each class among the given labels: what is known of a row that says nothing."""
+        self._after_fit("class_prior_")
+        counts = np.bincount(self._codes[self._codes != UNLABELLED], minlength=len(self.classes_))
+        return counts / counts.sum()
 
     def _after_fit(self, name: str) -> Fitted:
         if "_fitted" not in self.__dict__:
@@ -115,8 +125,9 @@ class InspectionMixin(BaseEstimator):
         """Return the unlabelled rows most worth labelling next, and why.
 
         While labels are few, the model is uncertain of all rows, and typical rows that no label covers come first; with
-        many, those where it hesitates between classes. An empty row is never among them, nor one that equals a labelled
-        row or another suggestion: its label would say nothing new.
+        many, those where it hesitates between classes. An empty row is never among them, nor one that equals another
+        suggestion. One that equals a labelled row comes after all others, and only until the labels of equal rows
+        settle theirs: two that agree do.
 
         Args:
             n: how many rows to return.
@@ -156,10 +167,24 @@ class InspectionMixin(BaseEstimator):
             ValueError: if the mask does not have one bool for each row of X.
         """
         check_is_fitted(self)
-        at_random = checked_at_random(labelled_at_random, len(self._codes))
+        at_random = _checked_at_random(labelled_at_random, len(self._codes))
         held = self.validation_mask_
         if not held.any():
             return None
         predicted = np.asarray(np.searchsorted(self.classes_, self.validation_transduction_))
         of_held = None if at_random is None else at_random[held]
         return estimate_from(self._validated_by, self._codes[held], predicted, len(self.classes_), of_held)
+
+
+def _checked_at_random(labelled_at_random: Any, n_rows: int) -> Array | None:  # (n,) bool
+    """Return the mask of rows whose label was drawn at random, if it has one bool a row."""
+    if labelled_at_random is None:
+        return None
+    mask = as_array(labelled_at_random)
+    if mask.dtype != bool or mask.ndim != 1:
+        raise ValueError(
+            f"labelled_at_random must be one bool a row, got shape {mask.shape} of {mask.dtype}; mark rows whose label "
+            "was drawn at random True"
+        )
+    check_same_rows(len(mask), n_rows, "labelled_at_random", "X")
+    return mask

@@ -9,7 +9,7 @@ from sklearn.utils import check_array, check_random_state
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.suggestion import Strategy, Suggestion, choose, pool_without_model
 from angpn.utils.checks import check_same_rows
-from angpn.utils.inputs import without_torch
+from angpn.utils.inputs import naming_table_encoder, without_torch
 from angpn.utils.labels import UNLABELLED, encode_labels
 from angpn.utils.typing import Array
 
@@ -38,7 +38,8 @@ def suggest(
 
     Returns:
         Positions of the rows, best first; fewer than ``n`` where fewer can be suggested, since of equal rows one is,
-        and none that is empty or equals a labelled row.
+        and none that is empty. A row that equals a labelled one comes after all others, and only until the labels of
+        equal rows settle theirs: two that agree do.
 
     Raises:
         ValueError: if the input cannot be used; the message says what to change.
@@ -56,7 +57,9 @@ def find_suggestions(
     X: Any, n: int, y: Any = None, strategy: Strategy = "herding", random_state: Any = None
 ) -> list[Suggestion]:
     """Return what :func:`suggest` does, with the reasons."""
-    X = check_array(without_torch(X), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=3)
+    X = without_torch(X)
+    with naming_table_encoder(X):
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=3)
     X = scipy.sparse.csr_array(X) if scipy.sparse.issparse(X) else X
     codes = np.full(X.shape[0], UNLABELLED)
     if y is not None:

@@ -10,8 +10,9 @@ from sklearn.preprocessing import normalize
 
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
 from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
+from angpn.estimators.eligible_rows import EligibleRows, eligible_rows
 from angpn.estimators.herding import herd, kernel_width
-from angpn.estimators.unreliable_rows import empty_rows, row_keys
+from angpn.estimators.unreliable_rows import empty_rows
 from angpn.utils.checks import check_choice
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
@@ -44,7 +45,7 @@ class Pool(NamedTuple):
     """What is known of the rows among which some are suggested."""
 
     features: Array  # (n, p)
-    eligible: Array  # (n,) bool
+    eligible: EligibleRows
     labelled: Array  # (n,) bool
     margins: Array | None = None  # (n,) of a fitted model, between its two most probable classes
     confidence: Array | None = None  # (n,) of its predicted label
@@ -56,17 +57,24 @@ def choose(pool: Pool, n: int, strategy: Strategy, seed: int) -> list[Suggestion
     if not isinstance(n, int | np.integer) or n < 1:
         raise ValueError(f"n must be a whole number >= 1, got {n!r}; it is how many rows you want")
     generator = np.random.default_rng(seed)
-    candidates = _sample(np.flatnonzero(pool.eligible), max(_MOST_ROWS, n), generator)
-    if not len(candidates):
-        return []
-    references = _sample(np.arange(len(pool.features)), _MOST_ROWS, generator)
-    found = _STRATEGIES[strategy](pool, candidates, references, int(n), seed)
-    rows, shares = candidates[found[0]], found[1]
+    candidates = _sample(np.flatnonzero(pool.eligible.first), max(_MOST_ROWS, n), generator)
+    rows, shares = candidates[:0], np.empty(0)
+    if len(candidates):
+        references = _sample(np.arange(len(pool.features)), _MOST_ROWS, generator)
+        chosen, shares = _STRATEGIES[strategy](pool, candidates, references, int(n), seed)
+        rows = candidates[chosen]
+    again = _again(pool)[: int(n) - len(rows)]
+    rows = np.concatenate([rows, again])
+    counts = [round(len(pool.features) * float(share)) for share in shares] + pool.eligible.again[again].tolist()
     confidences = [None] * len(rows) if pool.confidence is None else pool.confidence[rows].tolist()
-    return [
-        Suggestion(int(row), round(len(pool.features) * float(share)), sure)
-        for row, share, sure in zip(rows, shares, confidences, strict=True)
-    ]
+    return [Suggestion(int(row), count, sure) for row, count, sure in zip(rows, counts, confidences, strict=True)]
+
+
+def _again(pool: Pool) -> Array:
+    """Return rows that equal labelled ones: first where most unlabelled rows are equal, and the least certain."""
+    rows = np.flatnonzero(pool.eligible.again)
+    worth = pool.eligible.again[rows] * (1.0 if pool.margins is None else 1 - pool.margins[rows])
+    return rows[np.argsort(-worth, kind="stable")]
 
 
 def pool_without_model(X: Any, codes: Array, seed: int) -> Pool:
@@ -81,7 +89,7 @@ def pool_without_model(X: Any, codes: Array, seed: int) -> Pool:
 
 def pool_with_model(
     features: Array,  # (n, p)
-    eligible: Array,  # (n,) bool
+    eligible: EligibleRows,
     codes: Array,  # (n,) class numbers, -1 where unlabelled
     probabilities: Array,  # (n, c)
     unreached: Array,  # positions of rows that no label reaches: of these the model knows nothing, whatever it says
@@ -96,22 +104,6 @@ def pool_with_model(
 def directions(features: Any) -> Array:  # (n, p) float32
     """Return features as directions: how far rows lie out is no part of what they are like."""
     return normalize(np.asarray(torch.as_tensor(features).numpy(), np.float32))
-
-
-def eligible_rows(
-    rows: Any,  # (n, d)
-    empty: Array,  # positions of rows
-    codes: Array,  # (n,) class numbers, -1 where unlabelled
-) -> Array:  # (n,) bool
-    """Tell which unlabelled rows may be suggested: none that is empty, and of equal rows one, if none is labelled."""
-    first: set[bytes] = set()
-    eligible = np.zeros(len(codes), dtype=bool)
-    in_order = np.argsort(codes == UNLABELLED, kind="stable")  # labelled rows first
-    for row, key in zip(in_order, row_keys(rows, in_order), strict=True):
-        eligible[row] = codes[row] == UNLABELLED and key not in first
-        first.add(key)
-    eligible[empty] = False
-    return eligible
 
 
 Found = tuple[Array, Array]  # positions among the candidates, and the share of rows that each stands for
@@ -142,7 +134,7 @@ def _typiclust(pool: Pool, candidates: Array, references: Array, n: int, seed: i
     features = pool.features[candidates]
     labelled = pool.features[pool.labelled]
     both = np.concatenate([features, labelled])
-    n_clusters = min(len(labelled) + n, _MOST_CLUSTERS, len(both))
+    n_clusters = min(len(labelled) + n, _MOST_CLUSTERS, len(np.unique(both, axis=0)))
     clusters = KMeans(n_clusters, n_init=1, random_state=seed).fit_predict(both)
     own, given = clusters[: len(features)], np.bincount(clusters[len(features) :], minlength=n_clusters)
     sizes = np.bincount(own, minlength=n_clusters)

@@ -1,8 +1,8 @@
 """What an estimator is asked to fit, and what a fit returns."""
 
 import traceback
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -10,8 +10,11 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from angpn.estimators.fitted_models import Fitted
 from angpn.neighbors.distributed import broadcast_from_main, is_main_process, n_processes
+from angpn.utils.checks import warn
 from angpn.utils.labels import UNLABELLED, EncodedLabels
 from angpn.utils.typing import Array
+
+Result = TypeVar("Result")
 
 _OUTER_LOOPS = ("joblib.", "sklearn.model_selection.", "angpn.labelling.", "angpn.experiments.")
 
@@ -81,6 +84,17 @@ class Fit(NamedTuple):
     recall: float
     neighbor_seconds: float
     warm_state: Any = None  # what a warm start begins with, beside the fitted model
+
+
+def finish(task: Task, step: Callable[[], Result]) -> Result:
+    """Run the last step of a fit; Ctrl-C starts it again, since it is short and all that was trained would be lost."""
+    try:
+        return step()
+    except KeyboardInterrupt:
+        if task.n_processes > 1 or is_inside_outer_loop():
+            raise
+        warn("the fit was interrupted after training, and finishes; press Ctrl-C again to end it without a result")
+        return step()
 
 
 def is_inside_outer_loop() -> bool:

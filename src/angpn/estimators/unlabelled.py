@@ -12,7 +12,7 @@ from angpn.ensemble.scaling import SCALINGS
 from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
 from angpn.neighbors.exact import Metric
 from angpn.utils.checks import check_choice, check_number
-from angpn.utils.inputs import check_not_negative, check_sizes, without_torch
+from angpn.utils.inputs import check_not_negative, check_sizes, naming_table_encoder, without_torch
 from angpn.utils.typing import Array
 
 
@@ -25,7 +25,7 @@ class UnlabelledRowsMixin(BaseEstimator):
             raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
         return int(value)
 
-    def _learn_graph(self, X: Any) -> tuple[AdaptiveGraph, int]:
+    def _learn_graph(self, X: Any, n_directions: int | None = None) -> tuple[AdaptiveGraph, int]:
         """Check X and the parameters, and learn the graph; return it and the seed of all that is drawn."""
         check_choice(self.metric, "metric", ("auto", *get_args(Metric)))
         check_choice(self.scaling, "scaling", ("auto", *SCALINGS))
@@ -48,19 +48,29 @@ class UnlabelledRowsMixin(BaseEstimator):
             check_sizes(X, None, self._column_name)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         options = AdaptiveGraphOptions(
-            n_neighbors, n_updates, n_hops, self.metric, self.scaling, float(self.recall), seed, bool(self.verbose)
+            n_neighbors,
+            n_updates,
+            n_hops,
+            self.metric,
+            self.scaling,
+            float(self.recall),
+            seed,
+            bool(self.verbose),
+            n_directions,
         )
         return AdaptiveGraph.learn(X, options), seed
 
     def _checked_rows(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(
-            self,
-            without_torch(X),
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=3 if reset else 1,
-        )
+        X = without_torch(X)
+        with naming_table_encoder(X):
+            return validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=3 if reset else 1,
+            )
 
     def _column_name(self, place: int) -> str:
         names = getattr(self, "feature_names_in_", None)

@@ -1,11 +1,10 @@
-"""Features of images and texts.
+"""Features of images, texts and tables.
 
-Features of images need ``pip install angpn[images]``; those of texts need nothing more.
+Features of images need ``pip install angpn[images]``; the others need nothing more.
+
+A name is imported when it is first used, see ``__init__.pyi``: who reads rows or images alone needs no torch.
 """
 
-from angpn.features.image_source import image_files
-from angpn.features.images import image_features
-from angpn.features.text import TextFeatures, text_features
-from angpn.features.text_files import read_texts
+import lazy_loader
 
-__all__ = ["TextFeatures", "image_features", "image_files", "read_texts", "text_features"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

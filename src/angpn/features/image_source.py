@@ -1,7 +1,7 @@
 """Access to the images of a folder, a list of files or an array, one at a time."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,16 +37,42 @@ def image_files(folder: str | os.PathLike[str]) -> list[Path]:
         OSError: If there is no such folder.
     """
     folder = Path(folder)
+    return [folder / name for name in image_names(folder)]
+
+
+def image_names(folder: Path) -> list[str]:
+    """Return the paths of all image files below a folder, relative to it and with slashes, sorted.
+
+    Raises:
+        ValueError: If it holds no image.
+        OSError: If there is no such folder.
+    """
     if not folder.exists():
         raise FileNotFoundError(f"{folder} must be a folder of images, got none there; check the name")
     if not folder.is_dir():
         raise NotADirectoryError(f"{folder} must be a folder of images, got a file; pass a list for single files")
-    found = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()]
+    found = sorted(_names_below(folder, ""))
     if not found:
         raise ValueError(
             f"{folder} must hold at least one image, got none with a name in {' '.join(SUFFIXES)}; name another folder"
         )
-    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+    return found
+
+
+def _names_below(folder: str | os.PathLike[str], prefix: str) -> Iterator[str]:
+    """Go through the image files of a folder and of the folders in it, except those that are links.
+
+    Names are strings and the directory says what is a file: paths and their attributes take seconds for many images.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _names_below(entry.path, f"{prefix}{entry.name}/")
+                elif os.path.splitext(entry.name)[1].lower() in SUFFIXES and entry.is_file():
+                    yield prefix + entry.name
+    except PermissionError:  # a folder that is not ours to read holds none of our images
+        return
 
 
 def image_source(images: Images, *, max_pixels: int = MAX_PIXELS, min_side: int = MIN_SIDE) -> ImageSource:

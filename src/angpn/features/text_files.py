@@ -3,13 +3,15 @@
 import os
 from pathlib import Path
 
+from angpn.utils.text_encoding import decode_text
 
-def read_texts(path: str | os.PathLike[str], encoding: str = "utf-8") -> list[str]:
+
+def read_texts(path: str | os.PathLike[str], encoding: str | None = "utf-8") -> list[str]:
     """Read one text from each line; an empty line is an empty text, so that line i is row i of the features.
 
     Args:
         path: The file.
-        encoding: Its encoding.
+        encoding: Its encoding; None finds by its bytes whether it is UTF-8, UTF-16 or Latin-1.
 
     Returns:
         The texts.
@@ -23,7 +25,7 @@ def read_texts(path: str | os.PathLike[str], encoding: str = "utf-8") -> list[st
         raise FileNotFoundError(f"{path} must be a text file, got none there; check the name")
     try:
         content = path.read_bytes()
-        text = content.decode(encoding)
+        text = decode_text(content).text if encoding is None else content.decode(encoding)
     except OSError as error:
         raise OSError(f"{path} must be a file that can be read, got {error.strerror}; check its rights") from error
     except LookupError as error:
@@ -31,7 +33,7 @@ def read_texts(path: str | os.PathLike[str], encoding: str = "utf-8") -> list[st
             f"encoding must be one that Python knows, got {encoding!r}; try 'utf-8' or 'latin-1'"
         ) from error
     except UnicodeDecodeError as error:
-        before = content[: error.start].decode(encoding, errors="ignore")
+        before = content[: error.start].decode(encoding or "utf-8", errors="ignore")
         raise ValueError(
             f"{path} must be {encoding} text, got byte 0x{content[error.start]:02x} in line "
             f"{len(_lines(before + '.'))}; save the file as {encoding}, or name its encoding, such as 'latin-1'"

@@ -1,3 +1,25 @@
-from . import extra_trees, linear_map, logistic_regression, rows, selection, sparse, temperature, threads
+from . import (
+    extra_trees,
+    grouped_rows,
+    linear_map,
+    logistic_regression,
+    rows,
+    selection,
+    sparse,
+    startup,
+    temperature,
+    threads,
+)
 
-__all__ = ["extra_trees", "linear_map", "logistic_regression", "rows", "selection", "sparse", "temperature", "threads"]
+__all__ = [
+    "extra_trees",
+    "grouped_rows",
+    "linear_map",
+    "logistic_regression",
+    "rows",
+    "selection",
+    "sparse",
+    "startup",
+    "temperature",
+    "threads",
+]

@@ -1,7 +1,8 @@
-"""The compiled solver of multinomial logistic regression: L-BFGS, as one function that calls back nobody.
+"""The compiled solver of multinomial logistic regressions: L-BFGS, as one function that calls back nobody.
 
-The problems of a fit are many and small: a hundred rows, a hundred columns, ten classes. What they cost in Python are
-calls, not arithmetic, so that here an iteration makes none.
+The regressions of a fit are many and small: some hundred rows, a hundred columns, ten classes. What they cost in Python
+are calls, and one by one their products with the data are too narrow for the machine: ten columns of weights take
+nearly as long as forty. So those on the same inputs (other penalties, other folds) are solved side by side.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -23,6 +24,7 @@ _HISTORY = 5  # pairs of L-BFGS
 _MAX_EVALUATIONS = 30  # of a line search
 _ENOUGH = 0.9  # a line search ends where the slope is at most this part of that at its start
 _LONGEST = 100.0  # how many times as long a step may become at once
+_ROWS_AT_ONCE = 1024  # so that their products stay in the cache
 
 
 @compile_in_order
@@ -54,172 +56,254 @@ def exponentiate(values, bits):
 
 
 @compile_loop
-def mean_loss(inputs, codes, shares, penalty, point, products, offsets, bits, gradient):
-    """Return the objective of :func:`minimize_mean_loss` at a point, and write its gradient.
+def mean_losses(inputs, codes, shares, penalties, points, chosen, values, gradients):
+    """Write the objectives of :func:`minimize_mean_losses` at points, and their gradients, for the ``chosen`` problems.
 
     Products with the data are in its own dtype. Sums over the rows that cancel, those of the loss and of the gradient
     of the biases, are in float64: in float32 they would depend on the order of the rows, which L-BFGS would amplify.
-
-    ``products`` (n, f), ``offsets`` (n,) and ``bits`` (n f,) are room to work in. There is a column for each class; of
-    two classes the first has none, so that the penalty is on the difference of the two.
     """
-    n, free = products.shape
-    n_weights = len(point) - free
-    weights = point[:n_weights].astype(inputs.dtype).reshape(n_weights // free, free)
-    bias = point[n_weights:].astype(inputs.dtype)
-    bias_gradient = gradient[n_weights:]
-    zero = inputs.dtype.type(0)
-    np.dot(inputs, weights, products)
-    total = 0.0
-    for i in range(n):
-        row = products[i]
-        largest = zero if free == 1 else row[0] + bias[0]
+    n, p = inputs.shape
+    free = points.shape[1]
+    width = len(chosen) * free
+    weights = np.empty((width, p), inputs.dtype)
+    for place, b in enumerate(chosen):
+        squares = 0.0
         for k in range(free):
-            row[k] += bias[k]
-            largest = max(largest, row[k])
-        for k in range(free):
-            row[k] -= largest
-        truth = codes[i] - (free == 1)  # -1 is the class that has no column
-        total -= shares[i] * (-largest if truth < 0 else row[truth])
-        offsets[i] = largest
-    exponentiate(products.reshape(n * free), bits)
-    bias_gradient[:] = 0.0
-    for i in range(n):
-        row, share = products[i], inputs.dtype.type(shares[i])
-        sum_ = np.exp(-offsets[i]) if free == 1 else zero
-        for k in range(free):
-            sum_ += row[k]
-        total += shares[i] * np.log(np.float64(sum_))
-        factor = share / sum_
-        for k in range(free):
-            row[k] *= factor
-        truth = codes[i] - (free == 1)
-        if truth >= 0:
-            row[truth] -= share
-        for k in range(free):
-            bias_gradient[k] += row[k]
-    product = np.dot(inputs.T, products).reshape(n_weights)
-    squares = 0.0
-    for k in range(n_weights):
-        gradient[k] = product[k] + penalty * point[k]
-        squares += point[k] * point[k]
-    return total + penalty / 2 * squares
+            for j in range(p):
+                weights[place * free + k, j] = points[b, k, j]
+                gradients[b, k, j] = penalties[b] * points[b, k, j]
+                squares += points[b, k, j] * points[b, k, j]
+            gradients[b, k, p] = 0.0
+        values[b] = penalties[b] / 2 * squares
+    n_room = min(n, _ROWS_AT_ONCE)
+    room, bits = np.empty(n_room * width, inputs.dtype), np.empty(n_room * free, np.int32)
+    largest, sums = np.empty(n_room, inputs.dtype), np.empty(n_room, inputs.dtype)
+    for start in range(0, n, _ROWS_AT_ONCE):
+        part = inputs[start : start + _ROWS_AT_ONCE]
+        stop = start + len(part)
+        products = room[: len(part) * width].reshape(width, len(part))
+        np.dot(weights, part.T, products)
+        for place, b in enumerate(chosen):
+            values[b] += _residuals(
+                products[place * free : (place + 1) * free],
+                points[b, :, p],
+                codes[b, start:stop],
+                shares[b, start:stop],
+                largest[: len(part)],
+                sums[: len(part)],
+                bits[: len(part) * free],
+                gradients[b, :, p],
+            )
+        product = np.dot(products, part)
+        for place, b in enumerate(chosen):
+            for k in range(free):
+                for j in range(p):
+                    gradients[b, k, j] += product[place * free + k, j]
 
 
 @compile_loop
-def minimize_mean_loss(inputs, codes, shares, penalty, start, preconditioner, tol, band, max_iter):
-    r"""Minimise a penalised mean loss by preconditioned L-BFGS.
+def _residuals(scores, bias, codes, shares, largest, sums, bits, bias_gradient):
+    """Replace scores (f, n) by the gradient of the loss with respect to them; return the loss.
+
+    There is a row for each class; of two classes the first has none, so that the penalty is on the difference of the
+    two. Columns are the innermost loop everywhere, so that it is vectorised.
+    """
+    free, n = scores.shape
+    zero = scores.dtype.type(0)
+    for k in range(free):
+        shift = scores.dtype.type(bias[k])
+        for i in range(n):
+            scores[k, i] += shift
+        if k == 0:
+            for i in range(n):
+                largest[i] = max(scores[k, i], zero) if free == 1 else scores[k, i]
+        else:
+            for i in range(n):
+                largest[i] = max(largest[i], scores[k, i])
+    for k in range(free):
+        for i in range(n):
+            scores[k, i] -= largest[i]
+    total, first = 0.0, free == 1  # the class that has no row
+    for i in range(n):
+        total -= shares[i] * (-largest[i] if codes[i] < first else scores[codes[i] - first, i])
+    exponentiate(scores.reshape(scores.size), bits)
+    if free == 1:
+        for i in range(n):
+            sums[i] = np.exp(-largest[i]) + scores[0, i]
+    else:
+        sums[:] = zero
+        for k in range(free):
+            for i in range(n):
+                sums[i] += scores[k, i]
+    for i in range(n):
+        total += shares[i] * np.log(np.float64(sums[i]))
+        sums[i] = scores.dtype.type(shares[i]) / sums[i]
+    for k in range(free):
+        for i in range(n):
+            scores[k, i] *= sums[i]
+    for i in range(n):
+        if codes[i] >= first:
+            scores[codes[i] - first, i] -= scores.dtype.type(shares[i])
+    for k in range(free):
+        sum_ = 0.0
+        for i in range(n):
+            sum_ += scores[k, i]
+        bias_gradient[k] += sum_
+    return total
+
+
+@compile_loop
+def minimize_mean_losses(inputs, codes, shares, penalties, starts, inverses, tol, band, max_iter):
+    r"""Minimise penalised mean losses on the same inputs (n, p) by preconditioned L-BFGS, side by side.
 
     .. math:: \min_{W, b} \; - \sum_i s_i \ln softmax(x_i W + b)_{y_i} + \frac{\lambda}{2} \|W\|_F^2
 
-    The last row of ``start`` (p + 1, f) is b, and ``preconditioner`` (p + 1, p + 1) is about the inverse of the Hessian
-    of any class. Returned are the mean of the last iterates, see :func:`angpn.ensemble.logistic.fit_logistic`, how many
-    iterations and evaluations it took, and the excess of the last: an estimate of what its loss is above the minimum.
-    An iterate takes nothing of the weight left where its excess is ``band`` times ``tol``, and all where it is ``tol``
-    divided by ``band``.
+    Each problem has ``codes`` (n,) and ``shares`` (n,) of its own, 0 for a row that it is not trained on, a penalty,
+    and a start (f, p + 1) whose last column is b. The preconditioner is diagonal: ``inverses`` (p + 1,) is about the
+    inverse of the second derivative with respect to the weights of a column, in any class.
+
+    Returned are for each problem the mean of the last iterates, see :func:`angpn.ensemble.logistic.fit_logistic`, how
+    many iterations and evaluations it took, and the excess of the last: an estimate of what its loss is above the
+    minimum. An iterate takes nothing of the weight left where its excess is ``band`` times ``tol``, and all where it is
+    ``tol`` divided by ``band``.
     """
-    size = start.size
-    point, gradient = start.copy().reshape(size), np.empty(size)
-    trial, trial_gradient = np.empty(size), np.empty(size)
-    products = np.empty((inputs.shape[0], start.shape[1]), inputs.dtype)
-    offsets, bits = np.empty(inputs.shape[0], inputs.dtype), np.empty(products.size, np.int32)
-    steps, changes = np.empty((_HISTORY, size)), np.empty((_HISTORY, size))
-    inverse, factors = np.empty(_HISTORY), np.empty(_HISTORY)
-    direction = np.empty(size)
-    mean, weight_left = np.zeros(size), 1.0
-    n_pairs, iteration, n_evaluations = 0, 0, 1
-    value = mean_loss(inputs, codes, shares, penalty, point, products, offsets, bits, gradient)
+    count, shape = len(starts), starts.shape
+    points, gradients, values = starts.copy(), np.empty(shape), np.empty(count)
+    trials, trial_gradients, trial_values = np.empty(shape), np.empty(shape), np.empty(count)
+    directions, means, weights_left = np.empty(shape), np.zeros(shape), np.ones(count)
+    steps, changes = np.empty((count, _HISTORY, *shape[1:])), np.empty((count, _HISTORY, *shape[1:]))
+    curvatures, n_pairs = np.empty((count, _HISTORY)), np.zeros(count, np.int64)
+    iterations, evaluations, excess = np.zeros(count, np.int64), np.ones(count, np.int64), np.empty(count)
+    searches = np.empty((count, 8))
+    chosen = np.arange(count)
+    mean_losses(inputs, codes, shares, penalties, points, chosen, values, gradients)
+    begin = np.ones(count, np.bool_)  # which problems are at a new iterate
     while True:
-        _two_loops(gradient, steps, changes, inverse, factors, n_pairs, preconditioner, direction)
-        slope = _inner(gradient, direction)
-        excess = -slope / 2  # half of Newton's decrement
-        weight = weight_left * _share(excess, tol, band)
-        weight_left -= weight
-        _add(mean, weight, point)
-        if weight_left == 0 or iteration == max_iter:
+        n_left = 0
+        for b in chosen:
+            if begin[b]:
+                _two_loops(gradients[b], steps[b], changes[b], curvatures[b], n_pairs[b], inverses[b], directions[b])
+                slope = _inner(gradients[b], directions[b])
+                excess[b] = -slope / 2  # half of Newton's decrement
+                weight = weights_left[b] * _share(excess[b], tol, band)
+                weights_left[b] -= weight
+                _add(means[b], weight, points[b])
+                if weights_left[b] == 0 or iterations[b] == max_iter:
+                    continue
+                _begin_search(searches[b], values[b], slope)
+            elif searches[b, _TRIED] == _MAX_EVALUATIONS:  # nothing is left but rounding
+                continue
+            chosen[n_left] = b
+            n_left += 1
+            for j in range(shape[1]):
+                for k in range(shape[2]):
+                    trials[b, j, k] = points[b, j, k] + searches[b, _STEP] * directions[b, j, k]
+        chosen = chosen[:n_left]
+        if n_left == 0:
             break
-        step = 1.0
-        # The loss is convex: its slope rises along a line, and is zero between low and high. A difference of two values
-        # that rounding makes does not count.
-        most = value + 1e-7 * abs(value)
-        low, low_slope, high, high_slope, found = 0.0, slope, np.inf, np.inf, False
-        for _ in range(_MAX_EVALUATIONS):
-            for k in range(size):
-                trial[k] = point[k] + step * direction[k]
-            trial_value = mean_loss(inputs, codes, shares, penalty, trial, products, offsets, bits, trial_gradient)
-            trial_slope = _inner(trial_gradient, direction)
-            n_evaluations += 1
-            found = abs(trial_slope) <= -_ENOUGH * slope and trial_value <= most
-            if found:
-                break
-            if trial_slope < 0 and trial_value <= most:
-                low, low_slope = step, trial_slope
-            else:
-                high, high_slope = step, trial_slope
-            if high == np.inf:  # to where the slope would be zero, if it went on like this
-                bend = (low_slope - slope) / low
-                step = max(2 * low, min(low - low_slope / bend, _LONGEST * low) if bend > 0 else _LONGEST * low)
-            else:
-                bend = (high_slope - low_slope) / (high - low)
-                step = low - low_slope / bend if 0 < bend < np.inf else (low + high) / 2
-                step = min(max(step, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-        if not found:  # nothing is left but rounding
-            break
-        place = n_pairs % _HISTORY
-        for k in range(size):
-            steps[place, k] = trial[k] - point[k]
-            changes[place, k] = trial_gradient[k] - gradient[k]
-        curvature = _inner(steps[place], changes[place])
-        if curvature > 0:
-            inverse[place] = 1 / curvature
-            n_pairs += 1
-        point, trial = trial, point
-        gradient, trial_gradient = trial_gradient, gradient
-        value = trial_value
-        iteration += 1
-    _add(mean, weight_left, point)
-    return mean.reshape(start.shape), iteration, n_evaluations, excess
+        mean_losses(inputs, codes, shares, penalties, trials, chosen, trial_values, trial_gradients)
+        for b in chosen:
+            evaluations[b] += 1
+            begin[b] = _search(searches[b], trial_values[b], _inner(trial_gradients[b], directions[b]))
+            if not begin[b]:
+                continue
+            place = n_pairs[b] % _HISTORY
+            for j in range(shape[1]):
+                for k in range(shape[2]):
+                    steps[b, place, j, k] = trials[b, j, k] - points[b, j, k]
+                    changes[b, place, j, k] = trial_gradients[b, j, k] - gradients[b, j, k]
+                    points[b, j, k], gradients[b, j, k] = trials[b, j, k], trial_gradients[b, j, k]
+            curvatures[b, place] = _inner(steps[b, place], changes[b, place])
+            n_pairs[b] += curvatures[b, place] > 0
+            values[b] = trial_values[b]
+            iterations[b] += 1
+    for place in range(count):
+        _add(means[place], weights_left[place], points[place])
+    return means, iterations, evaluations, excess
+
+
+# A line search: the step to try, where the slope was last below and above zero and what it was there, the slope at the
+# start, the largest value that is no more than at the start, and how many steps were tried.
+_STEP, _LOW, _LOW_SLOPE, _HIGH, _HIGH_SLOPE, _SLOPE, _MOST, _TRIED = range(8)
 
 
 @compile_loop
-def _two_loops(gradient, steps, changes, inverse, factors, n_pairs, preconditioner, direction):
+def _begin_search(search, value, slope):
+    search[_STEP], search[_LOW], search[_LOW_SLOPE] = 1.0, 0.0, slope
+    search[_HIGH], search[_HIGH_SLOPE] = np.inf, np.inf
+    # A difference of two values that rounding makes does not count.
+    search[_SLOPE], search[_MOST], search[_TRIED] = slope, value + 1e-7 * abs(value), 0
+
+
+@compile_loop
+def _search(search, value, slope):
+    """Tell whether a step is good; else choose the next.
+
+    The loss is convex: its slope rises along a line, and is zero between low and high.
+    """
+    step, low, low_slope, first_slope = search[_STEP], search[_LOW], search[_LOW_SLOPE], search[_SLOPE]
+    if abs(slope) <= -_ENOUGH * first_slope and value <= search[_MOST]:
+        return True
+    search[_TRIED] += 1
+    if slope < 0 and value <= search[_MOST]:
+        low, low_slope = step, slope
+    else:
+        search[_HIGH], search[_HIGH_SLOPE] = step, slope
+    high = search[_HIGH]
+    if high == np.inf:  # to where the slope would be zero, if it went on like this
+        bend = (low_slope - first_slope) / low
+        step = max(2 * low, min(low - low_slope / bend, _LONGEST * low) if bend > 0 else _LONGEST * low)
+    else:
+        bend = (search[_HIGH_SLOPE] - low_slope) / (high - low)
+        step = low - low_slope / bend if 0 < bend < np.inf else (low + high) / 2
+        step = min(max(step, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+    search[_STEP], search[_LOW], search[_LOW_SLOPE] = step, low, low_slope
+    return False
+
+
+@compile_loop
+def _two_loops(gradient, steps, changes, curvatures, n_pairs, inverses, direction):
     """Write minus the product of L-BFGS's inverse Hessian with the gradient."""
-    for k in range(len(gradient)):
-        direction[k] = -gradient[k]
+    factors = np.empty(_HISTORY)
+    free, p = gradient.shape
+    for j in range(free):
+        for k in range(p):
+            direction[j, k] = -gradient[j, k]
     first = max(0, n_pairs - _HISTORY)
     for pair in range(n_pairs - 1, first - 1, -1):
         place = pair % _HISTORY
-        factors[place] = inverse[place] * _inner(steps[place], direction)
+        factors[place] = _inner(steps[place], direction) / curvatures[place]
         _add(direction, -factors[place], changes[place])
-    direction[:] = _times(preconditioner, direction)
+    scale = 1.0
     if n_pairs:
-        place = (n_pairs - 1) % _HISTORY
-        scale = 1 / (inverse[place] * _inner(changes[place], _times(preconditioner, changes[place])))
-        for k in range(len(gradient)):
-            direction[k] *= scale
+        last, squares = changes[(n_pairs - 1) % _HISTORY], 0.0
+        for j in range(free):
+            for k in range(p):
+                squares += inverses[k] * last[j, k] * last[j, k]
+        scale = curvatures[(n_pairs - 1) % _HISTORY] / squares
+    for j in range(free):
+        for k in range(p):
+            direction[j, k] *= scale * inverses[k]
     for pair in range(first, n_pairs):
         place = pair % _HISTORY
-        _add(direction, factors[place] - inverse[place] * _inner(changes[place], direction), steps[place])
-
-
-@compile_loop
-def _times(preconditioner, a):
-    rows = len(preconditioner)
-    return np.dot(preconditioner, a.reshape(rows, len(a) // rows)).reshape(len(a))
+        factor = factors[place] - _inner(changes[place], direction) / curvatures[place]
+        _add(direction, factor, steps[place])
 
 
 @compile_loop
 def _inner(a, b):
     total = 0.0
-    for k in range(len(a)):
-        total += a[k] * b[k]
+    for j in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            total += a[j, k] * b[j, k]
     return total
 
 
 @compile_loop
 def _add(a, factor, b):
-    for k in range(len(a)):
-        a[k] += factor * b[k]
+    for j in range(a.shape[0]):
+        for k in range(a.shape[1]):
+            a[j, k] += factor * b[j, k]
 
 
 @compile_loop

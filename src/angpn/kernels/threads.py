@@ -186,6 +186,7 @@ _pool_size = 0
 def _openmp_team(run: Callable[[int], None], parts: int) -> None:
     """Do the same on torch's OpenMP threads."""
     errors: list[BaseException] = []
+    done: list[int] = []
     numbers = itertools.count()  # next() on it is atomic, and tells the threads apart
 
     def member(_: Any) -> None:
@@ -195,12 +196,15 @@ def _openmp_team(run: Callable[[int], None], parts: int) -> None:
                 return
             try:
                 run(part)
+                done.append(part)
             except BaseException as error:  # an exception must not cross into C
                 errors.append(error)
 
     _gomp_parallel(_Callback(member), None, parts, 0)
     if errors:
         raise errors[0]
+    if len(done) < parts:  # Ctrl-C between two lines of ``member``, where ctypes drops what is raised
+        raise KeyboardInterrupt
 
 
 def _find_openmp() -> Any:

@@ -107,8 +107,8 @@ def run_clustering(options: ClusteringOptions, rows: Rows, *, progress: bool = F
         ValueError: If the rows cannot be encoded, are too few or all alike.
     """
     start = time.perf_counter()
-    encoder = options.make_encoder(rows, progress=progress)
-    features = encoder.fit(rows.content)
+    encoder = options.make_encoder(rows, with_labels=False, progress=progress)
+    features = encoder.fit_transform(rows.content)
     skipped: dict[str, str] = {}
     if isinstance(encoder, ImageEncoder):
         skipped = {rows.ids[row]: reason for row, reason in encoder.unreadable.items()}

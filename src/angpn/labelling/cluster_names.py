@@ -7,8 +7,9 @@ import numpy as np
 import scipy.sparse
 from scipy.special import xlogy
 
+from angpn.features import TableEncoder
+from angpn.features.table import FeatureColumn
 from angpn.labelling.encoders import Encoder, TextEncoder
-from angpn.labelling.table_encoder import TableEncoder
 from angpn.utils.typing import Array
 
 _PARTS = 3  # words or columns in a name
@@ -59,20 +60,20 @@ def telling_words(
 def telling_columns(
     features: Array,  # (n, d)
     members: Array,  # (n,) bool
-    columns: Sequence[tuple[str, str | None]],  # (d,)
+    columns: Sequence[FeatureColumn],  # (d,)
 ) -> list[str]:
     """Return in words which columns differ most in the cluster: "price high", or "brand = acme".
 
     Args:
         features: Standardised numbers and one-hot categories.
         members: Which rows are in the cluster.
-        columns: The name of each feature's column, and the category that it stands for, None for numbers.
+        columns: What each feature stands for.
     """
     scores = _column_scores(features, members, columns)
     parts: dict[str, str] = {}  # one for each column
     for feature in _highest(np.abs(scores)):
-        name, category = columns[feature]
-        side = "high" if scores[feature] > 0 else "low"
+        name, category, part = columns[feature]
+        side = f"{f'{part} ' if part else ''}{'high' if scores[feature] > 0 else 'low'}"
         parts.setdefault(name, f"{name} {side}" if category is None else f"{name} = {category}")
     return list(parts.values())[:_PARTS]
 
@@ -80,17 +81,17 @@ def telling_columns(
 def order_columns(
     features: Array,  # (n, d)
     labels: Array,  # (n,)
-    columns: Sequence[tuple[str, str | None]],  # (d,)
+    columns: Sequence[FeatureColumn],  # (d,)
 ) -> list[str]:
     """Return the names of the columns, those first that are most telling of any cluster."""
     scores = [np.abs(_column_scores(features, labels == cluster, columns)) for cluster in np.unique(labels)]
     order = np.argsort(-np.max(scores, axis=0), kind="stable")
-    return list(dict.fromkeys(columns[feature][0] for feature in order))
+    return list(dict.fromkeys(columns[feature].name for feature in order))
 
 
-def _column_scores(features: Array, members: Array, columns: Sequence[tuple[str, str | None]]) -> Array:  # (d,)
+def _column_scores(features: Array, members: Array, columns: Sequence[FeatureColumn]) -> Array:  # (d,)
     """Return the score of each feature: of a mean with its sign, or of the presence of a category."""
-    is_number = np.array([category is None for _, category in columns])
+    is_number = np.array([column.category is None for column in columns])
     inside, total = (np.where(is_number, 0, rows.sum(axis=0)) for rows in (features[members], features))
     present = presence_scores(inside, total, int(members.sum()), len(members))
     return np.where(is_number, mean_scores(features, members), present)

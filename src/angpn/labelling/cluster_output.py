@@ -77,7 +77,7 @@ def _clusters_csv(result: ClusteringResult) -> str:
     return csv_text(
         ("id", "cluster", "name", "typicality", "margin"),
         (
-            (name, cluster, result.clusters[cluster].name, f"{typicality:.4f}", f"{margin:.4f}")
+            (name, cluster, result.clusters[cluster].name, f"{typicality:.6f}", f"{margin:.4f}")
             for name, cluster, typicality, margin in measured
         ),
     )

@@ -11,12 +11,15 @@ import scipy.sparse
 from sklearn.decomposition import TruncatedSVD
 
 import angpn
+from angpn.features import TableEncoder
+from angpn.features.column_state import MISSING
 from angpn.labelling.cluster_job import ClusteringResult
 from angpn.labelling.cluster_names import order_columns
+from angpn.labelling.empty_rows import find_empty
 from angpn.labelling.map_layout import map_layout
+from angpn.labelling.reading_facts import reading_facts
 from angpn.labelling.report_contents import EXCERPT_LENGTH, limit_thumbnails
 from angpn.labelling.report_page import packed_array, write_page
-from angpn.labelling.table_encoder import MISSING, TableEncoder
 from angpn.utils.typing import Array
 
 _MAP_FEATURES = 50  # that t-SNE is computed of
@@ -117,10 +120,15 @@ def _excerpts(result: ClusteringResult) -> list[str] | None:
 
 
 def _cells(column: polars.Series) -> list[str]:
-    return [
-        f"{column.name} {MISSING if value is None else f'{value:.4g}' if isinstance(value, float) else value}"
-        for value in column.to_list()
-    ]
+    return [f"{column.name} {_shown(value)}" for value in column.to_list()]
+
+
+def _shown(value: Any) -> str:
+    """Return a cell with few digits, also where a number is text."""
+    try:
+        return MISSING if value is None else f"{float(value):.4g}" if "." in str(value) else str(value)
+    except ValueError:
+        return str(value)
 
 
 def _facts(result: ClusteringResult) -> list[tuple[str, str]]:
@@ -137,6 +145,7 @@ def _facts(result: ClusteringResult) -> list[tuple[str, str]]:
         ("angpn", angpn.__version__),
         ("Python", platform.python_version()),
     ]
+    facts[4:4] = reading_facts(result.rows, result.encoder, find_empty(result.encoder, result.features)).pairs()
     if result.skipped:
         facts.insert(3, ("images skipped", f"{len(result.skipped)}: {', '.join(list(result.skipped)[:5])}"))
     return facts

@@ -6,12 +6,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy.sparse
 
-from angpn.features import TextFeatures
+from angpn.features import TableEncoder, TextFeatures
 from angpn.features.image_file import MAX_PIXELS
+from angpn.features.table import Imputed
 from angpn.features.text import TextState
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import Kind, Rows
-from angpn.labelling.table_encoder import TableEncoder
 from angpn.utils.array_checks import check_arrays, floats
 from angpn.utils.schema import Saved
 from angpn.utils.typing import Array
@@ -20,8 +20,8 @@ from angpn.utils.typing import Array
 class Encoder(Protocol):
     """Interface of all encoders."""
 
-    def fit(self, content: Any) -> Any:
-        """Fit on the content of some rows, and return their features."""
+    def fit_transform(self, content: Any, y: Any = None) -> Any:
+        """Fit on the content of some rows, and return their features; labels serve warnings alone."""
 
     def transform(self, content: Any) -> Any:
         """Return the features of other rows."""
@@ -50,7 +50,7 @@ class TextEncoder:
     def __init__(self, features: TextFeatures | None = None) -> None:
         self._features = features or TextFeatures()
 
-    def fit(self, content: Sequence[str]) -> Any:
+    def fit_transform(self, content: Sequence[str], y: Any = None) -> Any:
         """Fit vocabulary and inverse document frequencies, and return the features."""
         return self._features.fit_transform(content)
 
@@ -79,13 +79,18 @@ class TextEncoder:
 
 
 class ArrayEncoder:
-    """Unchanged features; with ``impute``, missing values are replaced by the median of their column."""
+    """Unchanged features; with ``impute``, missing values are replaced by the median of their column.
+
+    A row of which all values are missing needs no ``impute``.
+    """
 
     def __init__(self, *, impute: bool = False) -> None:
         self.impute = impute
         self._medians: Array | None = None
+        self.imputed_: list[Imputed] = []
+        self.empty_rows_: Array = np.zeros(0, dtype=np.int64)  # of which all values are missing
 
-    def fit(self, content: Any) -> Any:
+    def fit_transform(self, content: Any, y: Any = None) -> Any:
         """Compute the medians if they are needed, and return the features."""
         if not scipy.sparse.issparse(content) and self.impute:
             with np.errstate(all="ignore"):
@@ -95,19 +100,29 @@ class ArrayEncoder:
     def transform(self, content: Any) -> Any:
         """Return the features of other rows."""
         if scipy.sparse.issparse(content):
+            self.imputed_, self.empty_rows_ = [], np.zeros(0, dtype=np.int64)
             return content
         rows = np.asarray(content, dtype=content.dtype if content.dtype.kind == "f" else np.float32)
         if self._medians is not None and rows.shape[1] != len(self._medians):
             raise ValueError(f"rows must have {len(self._medians)} features as in the fit, got {rows.shape[1]}")
         missing = np.isnan(rows)
+        nothing = missing.all(axis=1)
+        self.imputed_, self.empty_rows_ = [], np.flatnonzero(nothing)
         if not missing.any():
             return rows
-        if self._medians is None:
+        missing[nothing] = False
+        if self._medians is None and missing.any():
             raise ValueError(
                 f"features must be numbers, got {int(missing.sum())} missing, the first in row "
                 f"{int(missing.any(axis=1).argmax())}; fill them, or pass --impute"
             )
-        return np.where(missing, self._medians, rows).astype(rows.dtype)
+        medians = np.zeros(rows.shape[1]) if self._medians is None else self._medians
+        for column in np.flatnonzero(missing.any(axis=0)).tolist():
+            gaps = missing[:, column]
+            filling = f"the median {medians[column]:g}"
+            self.imputed_.append(Imputed(f"column {column}", int(gaps.sum()), int(gaps.argmax()), filling))
+        missing[nothing] = True
+        return np.where(missing, medians, rows).astype(rows.dtype)
 
     @property
     def n_features(self) -> int | None:
@@ -132,6 +147,7 @@ def encoder_for(
     *,
     impute: bool = False,
     categorical: Sequence[str] = (),
+    scale_categories: bool = True,
     skip_bad: bool = False,
     max_pixels: int = MAX_PIXELS,
     cache: bool = False,
@@ -144,7 +160,11 @@ def encoder_for(
         return ImageEncoder(skip_bad=skip_bad, max_pixels=max_pixels, cache=cache, progress=progress)
     if rows.kind == "text":
         return TextEncoder()
-    return TableEncoder(impute=impute, categorical=categorical) if rows.kind == "table" else ArrayEncoder(impute=impute)
+    if rows.kind == "table":
+        return TableEncoder(
+            impute=impute, categorical=categorical, scale_categories=scale_categories, decimal=rows.decimal
+        )
+    return ArrayEncoder(impute=impute)
 
 
 ENCODERS: dict[Kind, type[Encoder]] = {

@@ -67,7 +67,7 @@ class ImageEncoder:
         self.thumbnails: list[str] = []
         self.unreadable: dict[int, str] = {}
 
-    def fit(self, content: Sequence[Path]) -> Any:
+    def fit_transform(self, content: Sequence[Path], y: Any = None) -> Any:
         """Return the features; the network is pretrained, so nothing is fitted."""
         return self.transform(content)
 

@@ -3,10 +3,13 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from angpn.features.image_file import MAX_PIXELS
-from angpn.labelling.encoders import Encoder, encoder_for
 from angpn.labelling.input_rows import Rows, read_rows
+
+if TYPE_CHECKING:
+    from angpn.labelling.encoders import Encoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +59,15 @@ class InputOptions:
                 "the table has a column 'id', got no --id-column; pass --id-column id, or --drop id to count rows"
             )
 
-    def make_encoder(self, rows: Rows, *, progress: bool = False) -> Encoder:
-        """Return the unfitted encoder for these rows."""
+    def make_encoder(self, rows: Rows, *, with_labels: bool = True, progress: bool = False) -> "Encoder":
+        """Return the unfitted encoder for these rows; without labels, categories are not standardised."""
+        from angpn.labelling.encoders import encoder_for  # needs scikit-learn and torch, which take seconds to import
+
         return encoder_for(
             rows,
             impute=self.impute,
             categorical=self.categorical,
+            scale_categories=with_labels,
             skip_bad=self.skip_bad,
             max_pixels=self.max_pixels,
             cache=self.cache,

@@ -1,8 +1,6 @@
 """Read an input: a folder of images, a table, a text column of a table, or an array of features."""
 
-import io
 import os
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,17 +8,23 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars
-import polars.selectors
 
-from angpn.features import image_files, read_texts
+from angpn.features.image_source import image_names
+from angpn.features.number_text import Decimal
+from angpn.features.text_files import read_texts
 from angpn.labelling.array_input import ARRAYS, read_array
+from angpn.labelling.table_file import TABLES, Table, read_table, table_suffix
 from angpn.utils.memory import check_fits
-from angpn.utils.parquet_footer import unpacked_bytes
+from angpn.utils.text_encoding import decode_text
 
 Kind = Literal["images", "text", "table", "array"]
 
-TABLES = (".csv", ".tsv", ".parquet")
-_PACKED = {"gzip": (b"\x1f\x8b",), "zlib": (b"\x78\x01", b"\x78\x9c", b"\x78\xda"), "zstd": (b"\x28\xb5\x2f\xfd",)}
+_OTHERS = {  # files that are not read, and what to do with them
+    ".xls": "save it as .xlsx or .csv",
+    ".ods": "save it as .xlsx or .csv",
+    ".json": "write one object a line, as .jsonl",
+}
+_MOST_LISTED = 30  # columns in a message
 _STRING_BYTES, _NUMBER_BYTES = 64, 40  # of a Python string beside its characters, and of a number in a list
 
 
@@ -34,6 +38,8 @@ class Rows(NamedTuple):
         labels: The label column, None where a row is unlabelled; or None where no column was named.
         thumbnails: A small image of each row as a data URI, for the report.
         sources: The column of sources of the labels, or None where no column was named.
+        notes: What is said of how the file was read, beside what its name says.
+        decimal: The decimal sign that the file suggests, for numbers that can be read with either.
     """
 
     kind: Kind
@@ -42,10 +48,20 @@ class Rows(NamedTuple):
     labels: list[str | None] | None
     thumbnails: list[str] | None = None
     sources: list[str | None] | None = None
+    notes: tuple[str, ...] = ()
+    decimal: Decimal | None = None
 
     def take_images(self, kept: Sequence[int]) -> "Rows":
         """Return some of the rows of a folder of images."""
         return self._replace(ids=[self.ids[row] for row in kept], content=[self.content[row] for row in kept])
+
+    def take(self, kept: Sequence[int]) -> "Rows":
+        """Return some of the rows, of any kind, without labels and thumbnails."""
+        if self.kind in ("images", "text"):
+            content: Any = [self.content[row] for row in kept]
+        else:
+            content = self.content[kept]
+        return Rows(self.kind, [self.ids[row] for row in kept], content, None)
 
 
 def read_rows(
@@ -65,8 +81,8 @@ def read_rows(
     number from 0.
 
     Args:
-        path: A folder of images, a .csv, .tsv or .parquet table, a .npy or .npz array, or a .txt file with one text a
-            line; ``-`` reads CSV from standard input.
+        path: A folder of images, a table (.csv, .tsv, .jsonl, .xlsx, .parquet, .arrow or .feather; text may be packed,
+            as .csv.gz), a .npy or .npz array, or a .txt file with one text a line; ``-`` reads CSV from standard input.
         text: Column of the table that holds texts; the rows are then texts.
         label_column: Column of the table that holds the labels.
         source_column: Column of the table that says how the labelled rows were chosen.
@@ -90,34 +106,38 @@ def read_rows(
         "--id-column": id_column,
         "--drop": drop or None,
     }
-    suffix = ".csv" if str(path) == "-" else path.suffix.lower()
-    if str(path) == "-" or (suffix in TABLES and not path.is_dir()):
+    suffix = table_suffix(path)
+    if suffix is not None and not path.is_dir():
         as_text = [name for name in (text, label_column, source_column, id_column, *categorical) if name is not None]
-        frame = _read_table(path, suffix, as_text)
-        frame = frame.drop(name for name in ignore if name in frame.columns)
-        return _table_rows(frame, path, text, label_column, source_column, id_column, drop)
+        table = read_table(path, suffix, as_text)
+        table = table._replace(frame=table.frame.drop(name for name in ignore if name in table.frame.columns))
+        return _table_rows(table, path, text, label_column, source_column, id_column, drop)
     for option, value in columns.items():
         if value is not None:
             raise ValueError(f"{option} names a column of a table, got {path}, which is none; leave it out")
     if path.is_dir():
-        files = image_files(path)
-        return Rows("images", [file.relative_to(path).as_posix() for file in files], files, None)
+        names = image_names(path)
+        return Rows("images", names, [path / name for name in names], None)
     if not path.exists():
         raise FileNotFoundError(f"{path} must be a file or folder, got none there; check the name")
+    suffix = path.suffix.lower()
     if suffix in ARRAYS:
         matrix = read_array(path)
         return Rows("array", _row_numbers(matrix.shape[0]), matrix, None)
     if suffix == ".txt":
-        texts = read_texts(path)
-        return Rows("text", _row_numbers(len(texts)), texts, None)
+        texts = read_texts(path, encoding=None)
+        encoding = decode_text(path.read_bytes()).encoding
+        notes = () if encoding == "UTF-8" else (f"encoded in {encoding}",)
+        return Rows("text", _row_numbers(len(texts)), texts, None, notes=notes)
     known = ", ".join((*TABLES, *ARRAYS, ".txt"))
     raise ValueError(
-        f"{path} must be a folder of images or a file named {known}, got {suffix or 'no'} suffix; rename it"
+        f"{path} must be a folder of images or a file named {known}, got {suffix or 'no'} suffix; "
+        + _OTHERS.get(suffix, "rename it")
     )
 
 
 def _table_rows(
-    frame: polars.DataFrame,
+    table: Table,
     path: Path,
     text: str | None,
     label_column: str | None,
@@ -125,23 +145,35 @@ def _table_rows(
     id_column: str | None,
     drop: Sequence[str],
 ) -> Rows:
+    frame = table.frame
     if frame.height == 0 or frame.width == 0:
         raise ValueError(f"{path} must hold at least one row below its header, got none; name another file")
     for name in (text, label_column, source_column, id_column, *drop):
         if name is not None and name not in frame.columns:
-            raise ValueError(f"{path} must have a column {name!r}, got {', '.join(map(repr, frame.columns))}")
+            raise ValueError(f"{path} must have a column {name!r}, got {_listed(frame.columns)}{_as_read(table)}")
     ids = _row_numbers(frame.height) if id_column is None else _ids(frame[id_column], path, id_column)
     labels = None if label_column is None else [_strip_label(label) for label in _strings(frame[label_column], path)]
     sources = None if source_column is None else _strings(frame[source_column], path)
     if text is not None:
         texts = ["" if value is None else value for value in _strings(frame[text], path)]
-        return Rows("text", ids, texts, labels, sources=sources)
+        return Rows("text", ids, texts, labels, sources=sources, notes=table.notes)
     rest = [name for name in frame.columns if name not in (label_column, source_column, id_column, *drop)]
     if not rest:
         raise ValueError(f"{path} must have a column of features, got none beside those named; drop fewer")
     if len(rest) == 1 and isinstance(frame.schema[rest[0]], polars.List | polars.Array):
-        return Rows("array", ids, _vectors(frame[rest[0]], path), labels, sources=sources)
-    return Rows("table", ids, frame.select(rest), labels, sources=sources)
+        return Rows("array", ids, _vectors(frame[rest[0]], path), labels, sources=sources, notes=table.notes)
+    content = frame.select(rest)
+    return Rows("table", ids, content, labels, sources=sources, notes=table.notes, decimal=table.decimal)
+
+
+def _listed(columns: Sequence[str]) -> str:
+    more = f" and {len(columns) - _MOST_LISTED} more" if len(columns) > _MOST_LISTED else ""
+    return ", ".join(map(repr, columns[:_MOST_LISTED])) + more
+
+
+def _as_read(table: Table) -> str:
+    """Return how the file was read, for an error about its columns."""
+    return f"; it was read as {', '.join(table.notes)}" if table.notes else "; correct the name"
 
 
 def _vectors(column: polars.Series, path: Path) -> Any:  # (n, d)
@@ -157,48 +189,6 @@ def _vectors(column: polars.Series, path: Path) -> Any:  # (n, d)
         return np.array(vectors, dtype=np.float32)
     except (TypeError, ValueError):
         raise ValueError(f"{path} must hold vectors of numbers in {column.name!r}, got {column.dtype}") from None
-
-
-def _read_table(path: Path, suffix: str, as_text: Sequence[str]) -> polars.DataFrame:
-    """Read a table, the columns ``as_text`` as strings."""
-    if str(path) == "-":
-        source: Any = io.BytesIO(sys.stdin.buffer.read())
-    elif not path.exists():
-        raise FileNotFoundError(f"{path} must be a file, got none there; check the name")
-    else:
-        source = path
-    _check_not_packed(source, path, suffix)
-    try:
-        if suffix == ".parquet":
-            check_fits(unpacked_bytes(path), path, "take fewer columns or rows")
-            frame = polars.read_parquet(source).with_columns(polars.selectors.float().fill_nan(None))
-            return frame.with_columns(polars.col(name).cast(polars.String) for name in as_text if name in frame.columns)
-        separator = "\t" if suffix == ".tsv" else ","
-        return polars.read_csv(
-            source,
-            separator=separator,
-            infer_schema_length=None,
-            schema_overrides={name: polars.String for name in as_text},
-        )
-    except polars.exceptions.NoDataError:
-        raise ValueError(f"{path} must hold a header and rows, got an empty file; name another file") from None
-    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ValueError(f"{path} must be a {suffix[1:]} file that can be read, got {reason}; repair it") from None
-
-
-def _check_not_packed(source: Any, path: Path, suffix: str) -> None:
-    """Refuse packed text, which polars would unpack whatever its size."""
-    if suffix == ".parquet":
-        return
-    if isinstance(source, Path):
-        with path.open("rb") as file:
-            head = file.read(4)
-    else:
-        head = source.getvalue()[:4]
-    for kind, marks in _PACKED.items():
-        if head.startswith(marks):
-            raise ValueError(f"{path} must be plain text, got text packed by {kind}; unpack it")
 
 
 def _strings(column: polars.Series, path: Path) -> list[Any]:

@@ -14,6 +14,7 @@ from angpn.estimators.base import BaseANGPNClassifier
 from angpn.estimators.network import ANGPNNetworkClassifier
 from angpn.estimators.suggestion import Suggestion
 from angpn.labelling.cluster_labels import join_labels, read_cluster_labels
+from angpn.labelling.empty_rows import EMPTY, find_empty, without_empty
 from angpn.labelling.encoders import Encoder
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
@@ -96,6 +97,9 @@ class LabellingResult(NamedTuple):
         task: The task, without images that could not be read.
         encoder: The fitted encoder.
         model: The fitted classifier.
+        distributions: The probability of each class: those of the model, and the shares of the given labels for empty
+            rows.
+        empty: Whether each row is empty, see :func:`~angpn.labelling.empty_rows.find_empty`.
         labels: The given label of each row, or the predicted one.
         confidence: The probability of that label.
         second: The most probable other label.
@@ -111,6 +115,8 @@ class LabellingResult(NamedTuple):
     task: LabellingTask
     encoder: Encoder
     model: Any
+    distributions: Array  # (n, c)
+    empty: Array  # (n,) bool
     labels: Array  # (n,) object
     confidence: Array  # (n,)
     second: Array  # (n,) object
@@ -131,7 +137,7 @@ class LabellingResult(NamedTuple):
     @property
     def unreliable(self) -> dict[str, Array]:
         """The rows whose label means little, by the reason."""
-        return self.model.unreliable_rows_._asdict()
+        return {**self.model.unreliable_rows_._asdict(), EMPTY: np.flatnonzero(self.empty)}
 
     @property
     def unit(self) -> Unit:
@@ -264,7 +270,7 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
     start = time.perf_counter()
     options = task.options
     encoder = make_encoder(task, progress=progress)
-    features = encoder.fit(task.rows.content)
+    features = encoder.fit_transform(task.rows.content, task.y)
     skipped: dict[str, str] = {}
     if isinstance(encoder, ImageEncoder):
         skipped = {task.rows.ids[row]: reason for row, reason in encoder.unreadable.items()}
@@ -282,16 +288,20 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
         estimate = model.estimate_accuracy(labelled_at_random=task.labelled_at_random)
     given = task.given
     given_codes = np.where(given, np.searchsorted(model.classes_, np.where(given, task.y, model.classes_[0])), 0)
-    codes = np.where(given, given_codes, model.label_distributions_.argmax(axis=1))
+    empty = find_empty(encoder, features)
+    distributions = np.where((empty & ~given)[:, None], model.class_prior_, model.label_distributions_)
+    codes = np.where(given, given_codes, distributions.argmax(axis=1))
     influences, weights = model.influences(N_INFLUENCES)
-    others = model.label_distributions_.copy()
+    others = distributions.copy()
     others[np.arange(len(codes)), codes] = -1
     return LabellingResult(
         task,
         encoder,
         model,
+        distributions,
+        empty,
         model.classes_[codes],
-        model.label_distributions_[np.arange(len(codes)), codes],
+        distributions[np.arange(len(codes)), codes],
         model.classes_[others.argmax(axis=1)],
         influences,
         weights,
@@ -305,7 +315,7 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
             influences,
             weights,
         ),
-        model.suggestions(N_SUGGESTED),
+        without_empty(model.suggestions(N_SUGGESTED + 1), empty)[:N_SUGGESTED],
         skipped,
         time.perf_counter() - start,
     )

@@ -1,19 +1,24 @@
 """Labels of some rows, from a CSV file of their own, and how these rows were chosen."""
 
 import csv
+import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from angpn.labelling.input_rows import check_unique
+from angpn.labelling.text_table import find_separator
+from angpn.utils.text_encoding import decode_text
 from angpn.utils.typing import Array
 
 RANDOM, SUGGESTED = "random", "suggested"  # sources of a label: how its row was chosen
+_ZIP = b"PK\x03\x04"
+_SAMPLE = 2**16  # characters that show how cells are separated
 DRAWN_AT_RANDOM = "drawn at random"  # the reason of such a suggestion
-_OF_PREDICTIONS = {"given", "predicted"}  # what the column source of predictions.csv says
+_OF_PREDICTIONS = {"given", "predicted", "empty"}  # what the column source of predictions.csv says
 
 
 class RowLabels(NamedTuple):
@@ -44,8 +49,8 @@ def read_labels(path: str | os.PathLike[str], ids: Sequence[str]) -> RowLabels:
         ValueError: If the file cannot be read, lacks the header, repeats an id or names one that is not in ``ids``.
     """
     path = Path(path)
-    lines = read_csv_lines(path, "labels", ("id", "label"), "label a few rows")
     known = set(ids)
+    lines = read_csv_lines(path, "labels", ("id", "label"), "label a few rows", known)
     written = [line["id"] or "" for line in lines]
     named = [name if name in known else name.strip() for name in written]
     check_unique(named, str(path))
@@ -89,14 +94,19 @@ def read_label_files(paths: Sequence[str | os.PathLike[str]], ids: Sequence[str]
     return RowLabels(labels, sources if named else None)
 
 
-def read_csv_lines(path: Path, content: str, header: Sequence[str], remedy: str) -> list[dict[str, str | None]]:
-    """Read the lines of a CSV file that has some columns.
+def read_csv_lines(
+    path: Path, content: str, header: Sequence[str], remedy: str, known: Collection[str] = ()
+) -> list[dict[str, str | None]]:
+    """Read the lines of a CSV file that has some columns, with any usual separator and encoding.
+
+    Bytes that are not UTF-8 are kept as they are where they are part of an id, as in the name of a file.
 
     Args:
         path: The file.
         content: What it holds, for an error.
         header: The columns that it must have.
         remedy: What to do about a file without lines.
+        known: The ids of the input.
 
     Returns:
         Each line by the names of its columns.
@@ -105,8 +115,13 @@ def read_csv_lines(path: Path, content: str, header: Sequence[str], remedy: str)
         ValueError: If the file cannot be read, has no lines or lacks a column.
     """
     try:
-        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            lines = list(csv.DictReader(file))
+        packed = path.read_bytes()
+        if packed.startswith(_ZIP):
+            raise ValueError(f"{path} must be a CSV file, got a packed one, such as an Excel workbook; save it as CSV")
+        lines = parse_csv(packed.decode("utf-8-sig", errors="surrogateescape"))
+        decoded = decode_text(packed)
+        if decoded.encoding != "UTF-8" and not any(_has_bytes(line.get(header[0]), known) for line in lines):
+            lines = parse_csv(decoded.text)
     except OSError as error:
         raise ValueError(f"{path} must be a file of {content} that can be read, got {error.strerror}") from None
     except csv.Error as error:
@@ -116,8 +131,19 @@ def read_csv_lines(path: Path, content: str, header: Sequence[str], remedy: str)
         raise ValueError(f"{path} must hold a header {columns} and a line for each {header[-1]}, got no line; {remedy}")
     if not set(header) <= lines[0].keys():
         found = ",".join(str(name) for name in lines[0])
-        raise ValueError(f"{path} must begin with the header {columns}, with a comma, got {found}; correct it")
+        raise ValueError(f"{path} must begin with the header {columns}, got {found}; correct it")
     return lines
+
+
+def parse_csv(text: str) -> list[dict[str, str | None]]:
+    """Return the lines of a text with any usual separator, each by the names of its columns."""
+    separator = find_separator(text[:_SAMPLE], ",")
+    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
+
+
+def _has_bytes(name: str | None, known: Collection[str]) -> bool:
+    """Tell whether this is an id of the input with bytes that are not UTF-8, which surrogates stand for."""
+    return name is not None and name in known and any("\udc80" <= character <= "\udcff" for character in name)
 
 
 def check_known(named: Sequence[str], ids: Sequence[str], path: Path, remedy: str) -> None:

@@ -5,6 +5,7 @@
 
 const data = decoded(JSON.parse(document.getElementById("data").textContent));
 const { ids, classes, texts, thumbnails, given, predicted, second, confidence, positions, influences, weights } = data;
+const cells = data.cells || null; // of a table: columns, and values by row
 const count = ids.length;
 const perRow = count ? influences.length / count : 0; // influences of a row
 // The label of a row: the given one where there is one, else the predicted one.
@@ -20,40 +21,11 @@ function decoded(part) {
 }
 
 function unpack({ type, base64 }) {
-  const binary = atob(base64);
-  const bytes = new Uint8Array(binary.length);
-  for (let at = 0; at < bytes.length; at++) bytes[at] = binary.charCodeAt(at);
-  return type === "Int32Array" ? new Int32Array(bytes.buffer) : new Float32Array(bytes.buffer);
+  const { buffer } = bytesOf(base64);
+  return type === "Int32Array" ? new Int32Array(buffer) : new Float32Array(buffer);
 }
 
 // ---- Building blocks ------------------------------------------------------------------------------------------------
-
-const byId = (id) => document.getElementById(id);
-const whole = (number) => number.toLocaleString("en");
-const counted = (number, unit) => `${whole(number)} ${unit}${number === 1 ? "" : "s"}`;
-const percent = (share, digits = 0) => `${(100 * share).toFixed(digits)}\u00a0%`;
-
-// Children that are strings become text nodes: user text is never parsed as HTML.
-function el(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "click") made.addEventListener("click", value);
-    else if (value !== null) made.setAttribute(name, value);
-  }
-  made.append(...children.filter((child) => child !== null));
-  return made;
-}
-
-function svg(tag, attributes, text = "") {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.textContent = text;
-  return made;
-}
-
-// User text, with its own writing direction.
-const name = (text, tag = "span", kind = "name") =>
-  el(tag, { class: kind, dir: "auto", title: kind.includes("line") ? text : null }, text); // a line may be truncated
 
 function picture(row, size, alt = "") {
   const source = thumbnails && thumbnails[row];
@@ -61,40 +33,13 @@ function picture(row, size, alt = "") {
   return el("img", { class: "picture", src: source, alt, width: size, height: size, decoding: "async" });
 }
 
-const meter = (share) => el("span", { class: "meter" }, el("i", { style: `width:${(100 * share).toFixed(1)}%` }));
-
-const paragraph = (...parts) => el("p", { class: "soft" }, ...parts);
-
-function announce(text) { // to screen readers
-  byId("live").textContent = text;
+// What a reader knows a row by beside its id: its text, or its first cells; null where there is neither.
+const CELLS_IN_EXCERPT = 4;
+function excerpt(row) {
+  if (texts) return texts[row];
+  if (!cells) return null;
+  return cells.values[row].slice(0, CELLS_IN_EXCERPT).map((value, at) => `${cells.columns[at]} ${value || "–"}`).join(" · ");
 }
-
-// ---- Marks: a colour and a shape for each class ---------------------------------------------------------------------
-
-const SHAPES = [
-  "M1 0A1 1 0 1 1-1 0A1 1 0 1 1 1 0Z",
-  "M-.88-.88H.88V.88H-.88Z",
-  "M0-1.15L1.1.8H-1.1Z",
-  "M0-1.25L1.1 0L0 1.25L-1.1 0Z",
-  "M0 1.15L1.1-.8H-1.1Z",
-  "M-.42-1.1H.42V-.42H1.1V.42H.42V1.1H-.42V.42H-1.1V-.42H-.42Z",
-];
-const HUES = data.palette.light.length;
-
-const hueOf = (number) => number % HUES;
-// A new shape each time the hues repeat. The last hue, grey, uses the next shape: some readers confuse it with rose.
-const shapeOf = (number) => (Math.floor(number / HUES) + (hueOf(number) === HUES - 1 ? 1 : 0)) % SHAPES.length;
-
-// A mark outside the map. A gap separates the ring from the mark, so that it shows around any hue.
-function markPicture(shape, fill, ringed) {
-  const made = svg("svg", { class: "swatch", viewBox: "-1.3 -1.3 2.6 2.6", "aria-hidden": "true" });
-  if (ringed) made.append(svg("path", { d: SHAPES[shape], style: "stroke:var(--ink);stroke-width:1.3" }));
-  const gap = ringed ? ";stroke:var(--ground);stroke-width:0.6;paint-order:stroke" : "";
-  made.append(svg("path", { d: SHAPES[shape], style: `fill:${fill}${gap}` }));
-  return made;
-}
-
-const swatch = (number, ringed) => markPicture(shapeOf(number), `var(--hue-${hueOf(number)})`, ringed);
 
 const labelled = (number, ringed = false) =>
   el("span", { class: "tag" }, swatch(number, ringed), name(classes[number], "span", "name line"));
@@ -113,11 +58,11 @@ function readTheme() {
   const colour = (key) => style.getPropertyValue(`--${key}`).trim();
   theme = { hues, ramp: ramp(["low", "middle", "high"].map(colour)) };
   for (const key of ["ink", "panel", "dim"]) theme[key] = colour(key);
-  repaint({ restyled: true });
+  map.theme = theme;
+  map.repaint({ restyled: true });
 }
 
 const STEPS = 24; // of the confidence ramp
-const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)); // of #rrggbb
 function ramp(stops) {
   const known = stops.map(channels);
   return Array.from({ length: STEPS }, (_, step) => {
@@ -128,40 +73,7 @@ function ramp(stops) {
   });
 }
 
-// ---- The map: where rows are ----------------------------------------------------------------------------------------
-
-// Coordinates are scaled so that the longer side of the map is 1 and its middle is 0.
-const xs = new Float32Array(count);
-const ys = new Float32Array(count);
-const extent = [0, 0];
-{
-  const low = [Infinity, Infinity];
-  const high = [-Infinity, -Infinity];
-  for (let at = 0; at < positions.length; at++) {
-    low[at % 2] = Math.min(low[at % 2], positions[at]);
-    high[at % 2] = Math.max(high[at % 2], positions[at]);
-  }
-  const span = Math.max(high[0] - low[0], high[1] - low[1]) || 1;
-  for (let row = 0; row < count; row++) {
-    xs[row] = (positions[2 * row] - (low[0] + high[0]) / 2) / span;
-    ys[row] = ((low[1] + high[1]) / 2 - positions[2 * row + 1]) / span;
-  }
-  extent[0] = (high[0] - low[0]) / span || 1;
-  extent[1] = (high[1] - low[1]) / span || 1;
-}
-
-// Spatial index for hit tests: the rows of each cell of a grid over the map.
-const SIDE = Math.max(1, Math.min(256, Math.ceil(Math.sqrt(count / 3))));
-const starts = new Int32Array(SIDE * SIDE + 1);
-const members = new Int32Array(count);
-const cellOf = (value) => Math.max(0, Math.min(SIDE - 1, Math.floor((value + 0.5) * SIDE)));
-{
-  const cells = Int32Array.from(xs, (x, row) => cellOf(ys[row]) * SIDE + cellOf(x));
-  for (const cell of cells) starts[cell + 1]++;
-  for (let cell = 0; cell < SIDE * SIDE; cell++) starts[cell + 1] += starts[cell];
-  const next = starts.slice();
-  cells.forEach((cell, row) => { members[next[cell]++] = row; });
-}
+// ---- The map: drawing -----------------------------------------------------------------------------------------------
 
 // Drawing order: uncertain rows late and rows with a given label last, so that they are not covered by others.
 const order = Int32Array.from({ length: count }, (_, row) => row)
@@ -172,29 +84,11 @@ for (const value of confidence) {
   highest = Math.max(highest, value);
 }
 
-// ---- The map: drawing -----------------------------------------------------------------------------------------------
-
 const canvas = byId("map");
-const context = canvas.getContext("2d");
-const view = { x: 0, y: 0, zoom: 1, width: 1, height: 1, ratio: 1 };
 const hidden = new Set(); // class numbers
-let marks = []; // as painted for this colouring and zoom
-let painted = null; // all rows, as pixels
 let mode = "label";
 let selected = -1;
 let hovered = -1; // the row under the pointer or the keyboard's cursor
-let scheduled = false;
-
-const PADDING = 28;
-function scaleOf() { // CSS pixels for the longer side of the map
-  return view.zoom * Math.min((view.width - 2 * PADDING) / extent[0], (view.height - 2 * PADDING) / extent[1]);
-}
-function toScreen(row) {
-  const scale = scaleOf();
-  return [view.width / 2 + (xs[row] - view.x) * scale, view.height / 2 + (ys[row] - view.y) * scale];
-}
-// Marks shrink with the number of rows and grow a little on zooming in.
-const radius = () => Math.min(7, Math.max(1.4, 7 - 1.25 * Math.log10(count + 1)) * view.zoom ** 0.4);
 
 function styleOf(row) {
   if (mode === "label") return labels[row];
@@ -202,108 +96,40 @@ function styleOf(row) {
   return Math.round(((confidence[row] - lowest) / (highest - lowest || 1)) * (STEPS - 1));
 }
 
-// Each kind of mark is painted once, and cached as an image and as a list of its pixels.
-function markOf(row) {
-  const ringed = given[row] >= 0;
-  const key = 2 * styleOf(row) + (ringed ? 1 : 0);
-  marks[key] ??= paintMark(styleOf(row), ringed);
-  return marks[key];
-}
-
 function fillOf(style) {
   if (mode === "label") return theme.hues[hueOf(style)];
   return mode === "given" ? [theme.dim, theme.hues[0]][style] : theme.ramp[style];
 }
 
-function paintMark(style, ringed) {
-  const size = radius() * (ringed ? 1.35 : 1) * view.ratio;
-  const rim = Math.min(1.4, 0.35 + 0.25 * radius()) * view.ratio;
-  const image = document.createElement("canvas");
-  image.width = image.height = 2 * Math.ceil(size * 1.3 + 2.5 * rim) + 1;
-  const pen = image.getContext("2d", { willReadFrequently: true });
-  const fill = fillOf(style);
-  const outline = new Path2D();
-  const middle = image.width / 2;
-  const shape = new Path2D(SHAPES[mode === "label" ? shapeOf(style) : 0]);
-  outline.addPath(shape, new DOMMatrix().translate(middle, middle).scale(size));
-  pen.lineJoin = "round";
-  const rims = ringed
-    ? [[3.4 * rim, theme.ink], [1.4 * rim, theme.panel]] // a gap separates the ring from the mark
-    // A darker rim gives pale hues contrast; tiny marks have no room for one.
-    : radius() > 2.4 ? [[0.9 * view.ratio, `color-mix(in srgb, ${fill} 72%, ${theme.ink})`]] : [];
-  for (const [thickness, colour] of rims) {
-    pen.lineWidth = thickness;
-    pen.strokeStyle = colour;
-    pen.stroke(outline);
-  }
-  pen.fillStyle = fill;
-  pen.fill(outline);
-  const pixels = new Uint32Array(pen.getImageData(0, 0, image.width, image.width).data.buffer);
-  const inked = Int32Array.from(pixels.keys()).filter((at) => pixels[at] >>> 24);
-  return {
-    image,
-    half: (image.width - 1) / 2,
-    right: inked.map((at) => at % image.width),
-    down: inked.map((at) => Math.floor(at / image.width)),
-    colours: Uint32Array.from(inked, (at) => pixels[at]),
-  };
-}
-
-// Blends a mark into the image; for 50,000 rows this is much faster than drawImage.
-function stamp(pixels, across, along, { right, down, colours }, x, y) {
-  for (let at = 0; at < colours.length; at++) {
-    const toX = x + right[at];
-    const toY = y + down[at];
-    if (toX < 0 || toY < 0 || toX >= across || toY >= along) continue;
-    const over = colours[at];
-    const under = pixels[toY * across + toX];
-    const share = (over >>> 24) + 1; // of 256
-    const rest = 256 - share;
-    const redBlue = (((over & 0xff00ff) * share + (under & 0xff00ff) * rest) >>> 8) & 0xff00ff;
-    const green = (((over & 0xff00) * share + (under & 0xff00) * rest) >>> 8) & 0xff00;
-    pixels[toY * across + toX] = 0xff000000 | redBlue | green;
-  }
-}
-
-// Paints all rows; the result is cached until the view, the colours or the visible classes change.
-function paintRows() {
-  const { width: across, height: along } = canvas;
-  const made = new ImageData(across, along);
-  const pixels = new Uint32Array(made.data.buffer);
-  const [red, green, blue] = channels(theme.panel);
-  pixels.fill(0xff000000 | (blue << 16) | (green << 8) | red);
-  const scale = scaleOf() * view.ratio;
-  const left = across / 2 - view.x * scale;
-  const top = along / 2 - view.y * scale;
-  const margin = 24 * view.ratio;
-  for (const row of order) {
-    const x = left + xs[row] * scale;
-    const y = top + ys[row] * scale;
-    if (x < -margin || y < -margin || x > across + margin || y > along + margin || hidden.has(labels[row])) continue;
-    const mark = markOf(row);
-    stamp(pixels, across, along, mark, Math.round(x) - mark.half, Math.round(y) - mark.half);
-  }
-  return made;
-}
-
-function draw() {
-  scheduled = false;
-  painted ??= paintRows();
-  context.putImageData(painted, 0, 0);
-  context.setTransform(view.ratio, 0, 0, view.ratio, 0, 0);
-  if (selected >= 0) drawInfluences();
-  if (hovered >= 0 && hovered !== selected) ring(hovered, 1.5);
-  if (selected >= 0) ring(selected, 2.5);
-}
+const map = new PointMap(
+  canvas,
+  positions.filter((_, at) => at % 2 === 0),
+  positions.filter((_, at) => at % 2 === 1),
+  {
+    order,
+    shown: (row) => !hidden.has(labels[row]),
+    keyOf: (row) => 2 * styleOf(row) + (given[row] >= 0 ? 1 : 0),
+    lookOf: (key) => {
+      const style = key >> 1;
+      return { shape: mode === "label" ? shapeOf(style) : 0, fill: fillOf(style), ringed: key % 2 === 1 };
+    },
+  },
+  () => {
+    if (selected >= 0) drawInfluences();
+    if (hovered >= 0 && hovered !== selected) map.ring(hovered, 1.5);
+    if (selected >= 0) map.ring(selected, 2.5);
+  },
+);
 
 function drawInfluences() {
-  const [x, y] = toScreen(selected);
+  const { context } = map;
+  const [x, y] = map.toScreen(selected);
   const found = influencesOf(selected);
   const heaviest = Math.max(...found.map(({ weight }) => weight), 1e-12);
   context.strokeStyle = theme.ink;
   context.globalAlpha = 0.6;
   for (const { row, weight } of found) {
-    const [toX, toY] = toScreen(row);
+    const [toX, toY] = map.toScreen(row);
     context.lineWidth = 0.5 + 2 * (weight / heaviest);
     context.beginPath();
     context.moveTo(x, y);
@@ -311,132 +137,7 @@ function drawInfluences() {
     context.stroke();
   }
   context.globalAlpha = 1;
-  for (const row of [...found.map((influence) => influence.row), selected]) {
-    const { image } = markOf(row);
-    const side = image.width / view.ratio;
-    const [atX, atY] = toScreen(row);
-    context.drawImage(image, atX - side / 2, atY - side / 2, side, side);
-  }
-}
-
-function ring(row, thickness) {
-  const [x, y] = toScreen(row);
-  context.beginPath();
-  context.arc(x, y, radius() * 1.4 + 5, 0, 2 * Math.PI);
-  for (const [colour, extra] of [[theme.panel, 3], [theme.ink, 0]]) { // a gap separates it from marks around it
-    context.strokeStyle = colour;
-    context.lineWidth = thickness + extra;
-    context.stroke();
-  }
-}
-
-// Repaints all rows in the next frame; for rings and lines alone, `redraw` is enough.
-function repaint({ restyled = false } = {}) {
-  painted = null;
-  if (restyled) marks = [];
-  redraw();
-}
-
-function redraw() {
-  if (!scheduled) {
-    scheduled = true;
-    requestAnimationFrame(draw);
-  }
-}
-
-function resize() {
-  const box = canvas.getBoundingClientRect();
-  view.width = Math.max(1, box.width);
-  view.height = Math.max(1, box.height);
-  view.ratio = window.devicePixelRatio || 1;
-  canvas.width = Math.round(view.width * view.ratio);
-  canvas.height = Math.round(view.height * view.ratio);
-  repaint({ restyled: true });
-  draw(); // at once: setting the size clears the canvas
-}
-
-// ---- The map: panning, zooming and hit tests ------------------------------------------------------------------------
-
-// Keeps the centre of the view on the map, and repaints.
-function clampView() {
-  view.x = Math.max(-extent[0] / 2, Math.min(extent[0] / 2, view.x));
-  view.y = Math.max(-extent[1] / 2, Math.min(extent[1] / 2, view.y));
-  if (view.zoom === 1) view.x = view.y = 0;
-  repaint();
-}
-
-function pan(byX, byY) {
-  view.x -= byX / scaleOf();
-  view.y -= byY / scaleOf();
-  clampView();
-}
-
-// Zooms about (x, y), which keeps its place on the screen.
-function zoom(factor, x = view.width / 2, y = view.height / 2) {
-  const before = scaleOf();
-  const zoomed = Math.max(1, Math.min(400, view.zoom * factor));
-  if (zoomed === view.zoom) return false;
-  view.zoom = zoomed;
-  const shift = 1 / before - 1 / scaleOf();
-  view.x += (x - view.width / 2) * shift;
-  view.y += (y - view.height / 2) * shift;
-  marks = [];
-  clampView();
-  return true;
-}
-
-function reset() {
-  view.zoom = 1;
-  marks = [];
-  clampView();
-}
-
-// Returns the nearest visible row within a distance in pixels, or -1.
-function rowAt(x, y, maxDistance) {
-  const scale = scaleOf();
-  const atX = (x - view.width / 2) / scale + view.x;
-  const atY = (y - view.height / 2) / scale + view.y;
-  const far = maxDistance / scale;
-  let best = -1;
-  let least = far * far;
-  for (let line = cellOf(atY - far); line <= cellOf(atY + far); line++) {
-    const first = starts[line * SIDE + cellOf(atX - far)];
-    const last = starts[line * SIDE + cellOf(atX + far) + 1];
-    for (let at = first; at < last; at++) {
-      const row = members[at];
-      const distance = (xs[row] - atX) ** 2 + (ys[row] - atY) ** 2;
-      if (distance <= least && !hidden.has(labels[row])) {
-        least = distance;
-        best = row;
-      }
-    }
-  }
-  return best;
-}
-
-// Returns the nearest visible row in a direction, or -1; an offset to the side counts double.
-function nextRow(from, byX, byY) {
-  let best = -1;
-  let least = Infinity;
-  for (let row = 0; row < count; row++) {
-    const ahead = (xs[row] - xs[from]) * byX + (ys[row] - ys[from]) * byY;
-    const aside = Math.abs((xs[row] - xs[from]) * byY) + Math.abs((ys[row] - ys[from]) * byX);
-    if (ahead <= 0 || aside > 2 * ahead || hidden.has(labels[row])) continue;
-    const cost = ahead * ahead + 4 * aside * aside;
-    if (cost < least) {
-      least = cost;
-      best = row;
-    }
-  }
-  return best;
-}
-
-function bringIntoView(row) {
-  const [x, y] = toScreen(row);
-  const edge = 40;
-  const byX = x < edge ? edge - x : Math.min(0, view.width - edge - x);
-  const byY = y < edge ? edge - y : Math.min(0, view.height - edge - y);
-  if (view.zoom > 1 && (byX || byY)) pan(byX, byY);
+  for (const row of [...found.map((influence) => influence.row), selected]) map.raise(row);
 }
 
 function description(row) {
@@ -447,7 +148,7 @@ function hover(row) {
   if (row === hovered) return;
   hovered = row;
   canvas.classList.toggle("over", row >= 0);
-  redraw();
+  map.redraw();
   showTip();
 }
 
@@ -460,13 +161,13 @@ function showTip() {
     ...[picture(hovered, 56)].filter(Boolean),
     el("div", {},
       name(ids[hovered], "div", "name line"),
-      texts ? name(texts[hovered], "div", "name excerpt soft") : null,
+      excerpt(hovered) ? name(excerpt(hovered), "div", "name excerpt soft") : null,
       el("div", {}, labelled(labels[hovered], given[hovered] >= 0)),
       el("div", { class: "soft" }, how)));
-  const [x, y] = toScreen(hovered);
-  const left = x + 16 + tip.offsetWidth > view.width ? x - 16 - tip.offsetWidth : x + 16;
-  const top = Math.min(y + 12, view.height - tip.offsetHeight - 6);
-  tip.style.left = `${Math.max(4, Math.min(left, view.width - tip.offsetWidth - 4))}px`;
+  const [x, y] = map.toScreen(hovered);
+  const left = x + 16 + tip.offsetWidth > map.view.width ? x - 16 - tip.offsetWidth : x + 16;
+  const top = Math.min(y + 12, map.view.height - tip.offsetHeight - 6);
+  tip.style.left = `${Math.max(4, Math.min(left, map.view.width - tip.offsetWidth - 4))}px`;
   tip.style.top = `${Math.max(4, top)}px`;
 }
 
@@ -475,22 +176,17 @@ function showTip() {
 const pointers = new Map();
 let moved = 0; // pixels since the button went down: a click hardly moves
 
-const place = (event) => {
-  const box = canvas.getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
-};
-
 canvas.addEventListener("pointerdown", (event) => {
   canvas.setPointerCapture(event.pointerId);
-  pointers.set(event.pointerId, place(event));
+  pointers.set(event.pointerId, map.pointOf(event));
   if (pointers.size === 1) moved = 0;
 });
 
 canvas.addEventListener("pointermove", (event) => {
-  const [x, y] = place(event);
+  const [x, y] = map.pointOf(event);
   const before = pointers.get(event.pointerId);
   if (!before) {
-    hover(rowAt(x, y, 12));
+    hover(map.rowAt(x, y, 12));
     return;
   }
   const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
@@ -499,12 +195,7 @@ canvas.addEventListener("pointermove", (event) => {
   if (moved < 4) return;
   hover(-1);
   canvas.classList.add("dragging");
-  if (other) {
-    const apart = Math.hypot(x - other[0], y - other[1]);
-    const was = Math.max(1, Math.hypot(before[0] - other[0], before[1] - other[1]));
-    zoom(apart / was, (x + other[0]) / 2, (y + other[1]) / 2);
-    pan((x - before[0]) / 2, (y - before[1]) / 2);
-  } else pan(x - before[0], y - before[1]);
+  map.drag(before, [x, y], other);
 });
 
 function endPointer(event) {
@@ -512,7 +203,7 @@ function endPointer(event) {
   pointers.delete(event.pointerId);
   canvas.classList.remove("dragging");
   if (!click) return;
-  const row = rowAt(...place(event), event.pointerType === "touch" ? 22 : 12);
+  const row = map.rowAt(...map.pointOf(event), event.pointerType === "touch" ? 22 : 12);
   if (row >= 0) select(row);
   else clear();
 }
@@ -521,10 +212,7 @@ canvas.addEventListener("pointercancel", endPointer);
 canvas.addEventListener("pointerleave", () => hover(-1));
 
 canvas.addEventListener("wheel", (event) => {
-  const unit = event.deltaMode === 1 ? 16 : 1; // lines or pixels
-  const [x, y] = place(event);
-  // At the limits of the zoom the page scrolls instead.
-  if (zoom(Math.exp(-Math.max(-120, Math.min(120, event.deltaY * unit)) * 0.0025), x, y)) event.preventDefault();
+  map.turnWheel(event);
   hover(-1);
 }, { passive: false });
 
@@ -533,13 +221,13 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], Arrow
 canvas.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const arrow = ARROWS[event.key];
-  if (arrow && event.shiftKey) pan(-60 * arrow[0], -60 * arrow[1]);
+  if (arrow && event.shiftKey) map.pan(-60 * arrow[0], -60 * arrow[1]);
   else if (arrow) step(...arrow);
   else if (event.key === "Enter" || event.key === " ") {
     if (hovered >= 0) select(hovered);
-  } else if (event.key === "+" || event.key === "=") zoom(1.4);
-  else if (event.key === "-") zoom(1 / 1.4);
-  else if (event.key === "0" || event.key === "Home") reset();
+  } else if (event.key === "+" || event.key === "=") map.zoom(1.4);
+  else if (event.key === "-") map.zoom(1 / 1.4);
+  else if (event.key === "0" || event.key === "Home") map.reset();
   else if (event.key === "Escape") clear();
   else return;
   event.preventDefault();
@@ -548,17 +236,18 @@ canvas.addEventListener("keydown", (event) => {
 
 function step(byX, byY) {
   const from = hovered >= 0 ? hovered : selected;
-  const to = from >= 0 ? nextRow(from, byX, byY) : rowAt(view.width / 2, view.height / 2, view.width + view.height);
+  const { width, height } = map.view;
+  const to = from >= 0 ? map.nextRow(from, byX, byY) : map.rowAt(width / 2, height / 2, width + height);
   if (to < 0) return;
-  bringIntoView(to);
+  map.bringIntoView(to);
   hover(to);
   announce(description(to));
 }
 
 canvas.addEventListener("blur", () => hover(-1));
-byId("zoom-in").addEventListener("click", () => zoom(1.5));
-byId("zoom-out").addEventListener("click", () => zoom(1 / 1.5));
-byId("zoom-reset").addEventListener("click", reset);
+byId("zoom-in").addEventListener("click", () => map.zoom(1.5));
+byId("zoom-out").addEventListener("click", () => map.zoom(1 / 1.5));
+byId("zoom-reset").addEventListener("click", () => map.reset());
 
 for (const choice of document.querySelectorAll("input[name=colour]")) {
   choice.after(page.colours[choice.value]);
@@ -566,7 +255,7 @@ for (const choice of document.querySelectorAll("input[name=colour]")) {
   choice.addEventListener("change", () => {
     mode = choice.value;
     showScale();
-    repaint({ restyled: true });
+    map.repaint({ restyled: true });
   });
 }
 
@@ -594,7 +283,7 @@ function toggle(number, shown) {
   if (shown) hidden.delete(number);
   else hidden.add(number);
   chips[number].setAttribute("aria-pressed", String(shown));
-  repaint();
+  map.repaint();
 }
 
 byId("legend").append(...chips);
@@ -620,20 +309,20 @@ function select(row, from = null) {
   selected = row;
   path = from;
   if (hidden.has(labels[row])) toggle(labels[row], true);
-  bringIntoView(row);
+  map.bringIntoView(row);
   showDetails();
   for (const button of document.querySelectorAll("[data-row]")) {
     button.setAttribute("aria-current", String(Number(button.dataset.row) === row));
   }
   announce(`${description(row)}; selected`);
-  redraw();
+  map.redraw();
 }
 
 function clear() {
   selected = -1;
   path = null;
   showDetails();
-  redraw();
+  map.redraw();
 }
 
 // Selects a row of a list further down the page and scrolls up to the map.
@@ -664,11 +353,35 @@ function showDetails() {
     el("dl", { class: "facts-of" }, ...page.facts(row)),
     page.note(row),
     texts && name(texts[row], "div", "name excerpt-whole"),
+    ...(cells ? cellTable(row, found.slice(0, CELLS_BESIDE).map((influence) => influence.row)) : []),
     el("h3", {}, page.influences),
     found.length
       ? influenceList(found)
       : el("p", { class: "hint" }, page.noInfluences),
   ].filter(Boolean));
+}
+
+const CELLS_BESIDE = 3; // rows whose cells stand beside those of the selected one
+
+function cellTable(row, others) {
+  const head = (other) => el("th", { scope: "col" },
+    el("button", { type: "button", class: "head", title: ids[other], click: () => select(other) },
+      labelled(labels[other], given[other] >= 0), name(ids[other], "div", "name line hint")));
+  const cell = (value, at, other) => {
+    const same = other !== row && value !== "" && value === cells.values[row][at];
+    return name(value || "–", "td", `name line${same ? " same" : ""}${value ? "" : " soft"}`);
+  };
+  const left = cells.n_left_out ? `${counted(cells.n_left_out, "further column")} not shown. ` : "";
+  return [
+    el("h3", {}, others.length ? "Cells, beside those of the most influential rows" : "Cells"),
+    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Cells of the row" },
+      el("table", { class: "cells" },
+        el("thead", {}, el("tr", {}, el("td", {}), el("th", { scope: "col" }, "this row"), ...others.map(head))),
+        el("tbody", {}, ...cells.columns.map((column, at) => el("tr", {},
+          el("th", { scope: "row" }, name(column, "div", "name line")),
+          ...[row, ...others].map((other) => cell(cells.values[other][at], at, other))))))),
+    el("p", { class: "hint" }, `${left}${others.length ? "Shaded: the same value as this row." : ""}`),
+  ];
 }
 
 function influenceList(found) {
@@ -754,7 +467,7 @@ function rowList(section, title, rows, describe) {
       thumbnail,
       el("span", { class: "line" },
         name(ids[row], "div", "name line"),
-        texts ? name(texts[row], "div", "name line hint") : null),
+        excerpt(row) ? name(excerpt(row), "div", "name line hint") : null),
       el("span", { class: "class" }, ...content),
       el("span", { class: "with-bar" }, meter(share), el("span", { class: "number" }, percent(share)))));
   };
@@ -782,8 +495,8 @@ function startMap() {
   readTheme();
   showScale();
   showDetails();
-  new ResizeObserver(resize).observe(canvas);
-  resize();
+  new ResizeObserver(() => map.resize()).observe(canvas);
+  map.resize();
   darkScreen.addEventListener("change", restyle);
   addEventListener("beforeprint", () => { printing = true; restyle(); });
   addEventListener("afterprint", () => { printing = false; restyle(); });
@@ -791,7 +504,7 @@ function startMap() {
 
 function restyle() {
   readTheme();
-  draw();
+  map.draw();
 }
 
 // For tests and the browser's console: the position of a row in CSS pixels of the window, the selected row (-1: none),
@@ -799,7 +512,7 @@ function restyle() {
 window.angpnReport = {
   screenPosition(row) {
     const box = canvas.getBoundingClientRect();
-    const [x, y] = toScreen(row);
+    const [x, y] = map.toScreen(row);
     return { x: box.left + x, y: box.top + y };
   },
   selected: () => selected,

@@ -7,17 +7,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from angpn.estimators.auto import ANGPNClassifier
+from angpn.features import TableEncoder
 from angpn.features.image_file import MAX_PIXELS
+from angpn.labelling.empty_rows import EMPTY, find_empty
 from angpn.labelling.image_encoder import ImageEncoder
-from angpn.labelling.input_rows import TABLES, Rows, read_rows
+from angpn.labelling.input_rows import Rows, read_rows
 from angpn.labelling.job import LabellingResult
 from angpn.labelling.output_folder import CLASSIFIER, ENCODER, MODEL, PREDICTIONS, REPORT, replacing_output
 from angpn.labelling.predictions import encode_csv, predictions_csv
+from angpn.labelling.reading_facts import ReadingFacts, reading_facts
 from angpn.labelling.report import write_label_report
 from angpn.labelling.report_contents import report_contents
 from angpn.labelling.saved_encoder import SavedEncoder, read_encoder, write_encoder
 from angpn.labelling.suggest_job import NEXT, free_path, suggested_rows, write_suggestions
-from angpn.labelling.table_encoder import TableEncoder
+from angpn.labelling.table_file import table_suffix
 
 
 def write_output(result: LabellingResult, folder: str | os.PathLike[str]) -> dict[str, Path]:
@@ -58,11 +61,13 @@ class NewPredictions(NamedTuple):
         csv: CSV lines with the header ``id,label,confidence,second,source``.
         n_rows: How many rows have one.
         skipped: Why an image could not be read, by its id.
+        reading: How the input was read.
     """
 
     csv: str
     n_rows: int
     skipped: dict[str, str]
+    reading: ReadingFacts
 
 
 def predict_file(
@@ -103,7 +108,8 @@ def predict_file(
     if isinstance(encoder, ImageEncoder) and encoder.unreadable:
         skipped = {ids[row]: reason for row, reason in encoder.unreadable.items()}
         ids = [name for name in ids if name not in skipped]
-    probabilities = classifier.predict_proba(features)
+    probabilities, empty = classifier.predict_proba(features), find_empty(encoder, features)
+    probabilities[empty] = classifier.class_prior_
     order = np.argsort(-probabilities, axis=1, kind="stable")
     names = classifier.classes_.astype(str)
     lines = zip(
@@ -111,15 +117,17 @@ def predict_file(
         names[order[:, 0]],
         np.take_along_axis(probabilities, order[:, :1], axis=1)[:, 0],
         names[order[:, 1]],
-        ["predicted"] * len(ids),
+        np.where(empty, EMPTY, "predicted"),
         strict=True,
     )
-    return NewPredictions(predictions_csv(lines, excel_safe=excel_safe), len(ids), skipped)
+    return NewPredictions(
+        predictions_csv(lines, excel_safe=excel_safe), len(ids), skipped, reading_facts(rows, encoder, empty)
+    )
 
 
 def _predictions(result: LabellingResult) -> str:
     task = result.task
-    source = np.where(task.given, "given", "predicted")
+    source = np.where(task.given, "given", np.where(result.empty, EMPTY, "predicted"))
     lines = zip(task.rows.ids, result.labels, result.confidence, result.second, source, strict=True)
     return predictions_csv(lines, excel_safe=task.options.excel_safe)
 
@@ -149,8 +157,8 @@ def _load_model(folder: Path) -> tuple[SavedEncoder, Any]:
 
 def _read_new_rows(path: str | os.PathLike[str], saved: SavedEncoder) -> Rows:
     """Read new rows with the columns and types of the fitted ones."""
-    if str(path) == "-" or Path(path).suffix.lower() in TABLES:
-        categories = saved.encoder.describe()["categories"] if isinstance(saved.encoder, TableEncoder) else []
+    if table_suffix(Path(path)) is not None:
+        categories = saved.encoder.describe().get("categories", []) if isinstance(saved.encoder, TableEncoder) else []
         rows = read_rows(path, text=saved.text, id_column=saved.id_column, categorical=categories, ignore=saved.ignored)
     else:
         rows = read_rows(path)

@@ -8,26 +8,26 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from angpn.estimators.accuracy_estimate import Estimate
+from angpn.labelling.ensemble_choice import Choice
 from angpn.labelling.label_errors import Suspect
 from angpn.labelling.report_page import packed_array, write_page
+from angpn.labelling.table_cells import Cells
 
 Unit = Literal["round", "epoch"]  # of self-training, or of the training of a network
 
 
 class Curve(NamedTuple):
-    """Loss and accuracy during training.
+    """Loss and accuracy during the training of a network.
 
     Attributes:
-        loss: Training loss of each round or epoch.
-        validation_accuracy: Accuracy on the validation labels, or None where there were none.
-        best: The round or epoch whose model was kept, from 1.
-        unit: Whether training ran rounds of self-training or epochs of a network.
+        loss: Training loss of each epoch.
+        held_out_accuracy: Accuracy on labels held out of training, or None where there were none.
+        best: The epoch whose weights were kept, from 1.
     """
 
     loss: Sequence[float]
-    validation_accuracy: Sequence[float] | None
+    held_out_accuracy: Sequence[float] | None
     best: int
-    unit: Unit
 
 
 class LabelReport(NamedTuple):
@@ -47,11 +47,13 @@ class LabelReport(NamedTuple):
         estimate: Estimated accuracy, or None.
         uncertain: The rows most worth labelling next, in order.
         suspects: Given labels that are probably wrong, the clearest first.
-        curve: Loss and accuracy during training, or None.
+        curve: Loss and accuracy during the training of a network, or None.
+        choice: What was selected for an ensemble, or None.
         texts: An excerpt of each row, where the rows are texts.
         thumbnails: A ``data:image/...`` URI of each row or None, where the rows are images.
         facts: Names and values for the table about the run.
         unreliable: What is said of rows whose label means little, and some of these rows.
+        cells: The cells of each row, where the rows are those of a table.
     """
 
     title: str
@@ -72,6 +74,8 @@ class LabelReport(NamedTuple):
     thumbnails: Sequence[str | None] | None  # (n,)
     facts: Sequence[tuple[str, str]]
     unreliable: Sequence[tuple[str, Sequence[int]]] = ()
+    choice: Choice | None = None
+    cells: Cells | None = None
 
 
 def write_label_report(report: LabelReport, path: str | os.PathLike[str]) -> Path:
@@ -110,9 +114,15 @@ def _check(report: LabelReport) -> None:
             raise ValueError(f"{name} must be finite numbers; leave out the rows that have none")
     if report.estimate is not None and np.shape(report.estimate.confusion) != (c, c):
         raise ValueError(f"confusion must have shape {(c, c)}, got {np.shape(report.estimate.confusion)}")
-    for name, entries in (("texts", report.texts), ("thumbnails", report.thumbnails)):
+    cells = None if report.cells is None else report.cells.values
+    for name, entries in (("texts", report.texts), ("thumbnails", report.thumbnails), ("cells", cells)):
         if entries is not None and len(entries) != n:
             raise ValueError(f"{name} must have an entry for each of the {n} rows, got {len(entries)}")
+    for row, values in enumerate(cells or ()):
+        if report.cells is not None and len(values) != len(report.cells.columns):
+            raise ValueError(
+                f"cells must have {len(report.cells.columns)} values in each row, got {len(values)} at row {row}"
+            )
     for row, thumbnail in enumerate(report.thumbnails or ()):
         if thumbnail is not None and not thumbnail.startswith("data:image/"):
             raise ValueError(f"thumbnails must start with 'data:image/', got {thumbnail[:40]!r} at row {row}")
@@ -143,6 +153,8 @@ def _data(report: LabelReport) -> dict[str, Any]:
         "unreliable": [[text, [int(row) for row in rows]] for text, rows in report.unreliable],
         "estimate": None if report.estimate is None else _estimate(report.estimate),
         "curve": None if report.curve is None else _curve(report.curve),
+        "choice": None if report.choice is None else _choice(report.choice),
+        "cells": None if report.cells is None else report.cells._asdict(),
     }
 
 
@@ -163,10 +175,17 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    accuracy = curve.validation_accuracy
+    accuracy = curve.held_out_accuracy
     return {
         "loss": packed_array(curve.loss, "<f4"),
         "accuracy": None if accuracy is None else packed_array(accuracy, "<f4"),
         "best": int(curve.best),
-        "unit": curve.unit,
+    }
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    return {
+        **choice._asdict(),
+        "members": [[words, float(weight)] for words, weight in choice.members],
+        "reliability": [each._asdict() for each in choice.reliability],
     }

@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 
 import angpn
+from angpn.labelling.ensemble_choice import describe_choice
 from angpn.labelling.job import LabellingResult
 from angpn.labelling.map_layout import map_layout
+from angpn.labelling.reading_facts import reading_facts
 from angpn.labelling.report import Curve, LabelReport
+from angpn.labelling.table_cells import table_cells
 from angpn.labelling.unreliable_rows import describe_unreliable
 
 EXCERPT_LENGTH = 240  # characters of a text that the report shows
@@ -26,7 +29,7 @@ def report_contents(result: LabellingResult) -> LabelReport:
         ids=task.rows.ids,
         classes=[str(name) for name in model.classes_],
         given=np.array([codes[label] if label is not None else -1 for label in task.y]),
-        predicted=model.label_distributions_.argmax(axis=1),
+        predicted=result.distributions.argmax(axis=1),
         confidence=result.confidence,
         second=np.array([codes[name] for name in result.second]),
         positions=map_layout(model.embedding_, task.options.seed),
@@ -35,11 +38,13 @@ def report_contents(result: LabellingResult) -> LabelReport:
         estimate=result.estimate,
         uncertain=[found.row for found in result.suggestions],
         suspects=result.suspects,
-        curve=Curve(model.loss_curve_, model.validation_scores_, model.best_iter_, result.unit),
+        curve=Curve(model.loss_curve_, model.validation_scores_, model.best_iter_) if result.unit == "epoch" else None,
+        choice=describe_choice(model) if result.unit == "round" else None,
         texts=[text[:EXCERPT_LENGTH] for text in task.rows.content] if task.rows.kind == "text" else None,
         thumbnails=_report_thumbnails(result),
         facts=_facts(result),
         unreliable=_unreliable(result),
+        cells=table_cells(task.rows.content) if task.rows.kind == "table" else None,
     )
 
 
@@ -69,6 +74,7 @@ def limit_thumbnails(thumbnails: Sequence[str] | None, listed: Sequence[int], se
 
 def _facts(result: LabellingResult) -> list[tuple[str, str]]:
     task, model = result.task, result.model
+    n_trained = model.n_iter_ - (result.unit == "round")  # the first round has no pseudo-labels
     facts = [
         ("input", str(task.options.input)),
         ("kind", task.rows.kind),
@@ -77,12 +83,13 @@ def _facts(result: LabellingResult) -> list[tuple[str, str]]:
         ("labels given", f"{int(task.given.sum()):,}"),
         ("classes", str(len(model.classes_))),
         ("model", type(model).__name__),
-        (f"{result.unit}s", str(model.n_iter_)),
+        ("rounds of self-training" if result.unit == "round" else "epochs", str(n_trained)),
         ("seconds", f"{result.seconds:.1f}"),
         ("seed", str(task.options.seed)),
         ("angpn", angpn.__version__),
         ("Python", platform.python_version()),
     ]
+    facts[4:4] = reading_facts(task.rows, result.encoder, result.empty).pairs()
     if result.skipped:
         facts.insert(3, ("images skipped", f"{len(result.skipped)}: {', '.join(list(result.skipped)[:5])}"))
     return facts

@@ -12,13 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from angpn.labelling.page_parts import inline_script, inline_style
 from angpn.utils.files import replacing
-from angpn.utils.palette import PALETTE
+from angpn.utils.palette import DARK_PALETTE, PALETTE
 
-# The hues of PALETTE, lightened to contrast with a dark ground, and still distinct to colour-blind readers.
-DARK_PALETTE = (
-    "#7663EE", "#9BEBFA", "#58BFC6", "#36A04A", "#B0B83E", "#F5D3A0", "#F58090", "#C0376C", "#C673D6", "#767DA0",
-)  # fmt: skip
 _PARTS = {"STYLE": "report.css", "MAP": "map.html", "SCRIPT": "map.js"}
 
 
@@ -35,6 +32,8 @@ def write_page(template: str, title: str, data: Mapping[str, Any], path: str | o
         The path of the file.
     """
     parts = {name: _read(part) for name, part in _PARTS.items()}
+    parts["STYLE"] = inline_style() + parts["STYLE"]
+    parts["SCRIPT"] = inline_script() + parts["SCRIPT"]
     palette = {"light": PALETTE, "dark": DARK_PALETTE}
     page = _fill(_read(template), parts | {"TITLE": escape(title), "DATA": _json({**data, "palette": palette})})
     with replacing(path) as temporary:

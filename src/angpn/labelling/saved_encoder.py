@@ -3,11 +3,11 @@
 import os
 from typing import Any, NamedTuple
 
+from angpn.features.column_state import TableState
 from angpn.features.text import TextState
 from angpn.labelling.encoders import ENCODERS, ArrayState, Encoder
 from angpn.labelling.image_encoder import ImageState
 from angpn.labelling.input_rows import Kind
-from angpn.labelling.table_encoder import TableState
 from angpn.utils.container import read_contents, write_contents
 from angpn.utils.schema import Saved
 from angpn.utils.typing import Array

@@ -14,12 +14,15 @@ from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.clustering import ANGPNClusterer
 from angpn.estimators.suggest import find_suggestions
 from angpn.estimators.suggestion import Strategy, Suggestion
+from angpn.labelling.empty_rows import find_empty, without_empty
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
-from angpn.labelling.label_file import DRAWN_AT_RANDOM, read_label_files
+from angpn.labelling.label_file import DRAWN_AT_RANDOM, parse_csv, read_label_files
 from angpn.labelling.predictions import csv_text, encode_csv, escape_formula
+from angpn.labelling.reading_facts import ReadingFacts, reading_facts
 from angpn.utils.files import replacing
+from angpn.utils.text_encoding import decode_text
 from angpn.utils.typing import Array
 
 NEXT = "next.csv"
@@ -68,6 +71,7 @@ class SuggestResult(NamedTuple):
         n_labelled: How many of them are labelled.
         classes: The names of their classes.
         skipped: Why an image could not be read, by its id.
+        reading: How the input was read.
     """
 
     rows: list[SuggestedRow]
@@ -75,6 +79,7 @@ class SuggestResult(NamedTuple):
     n_labelled: int
     classes: list[str]
     skipped: dict[str, str]
+    reading: ReadingFacts
 
 
 def suggest_rows(options: SuggestOptions, *, progress: bool = False) -> SuggestResult:
@@ -96,23 +101,26 @@ def suggest_rows(options: SuggestOptions, *, progress: bool = False) -> SuggestR
     rows = options.read(label_column=options.label_column)
     options.check_id_column(rows)
     labels = _labels(options, rows)
-    encoder = options.make_encoder(rows, progress=progress)
-    features = encoder.fit(rows.content)
+    with_labels = len(set(labels.tolist()) - {None}) > 1 and not options.per_cluster
+    encoder = options.make_encoder(rows, with_labels=with_labels, progress=progress)
+    features = encoder.fit_transform(rows.content, labels)
     ids, skipped = rows.ids, dict[str, str]()
     if isinstance(encoder, ImageEncoder) and encoder.unreadable:
         skipped = {ids[row]: reason for row, reason in encoder.unreadable.items()}
         kept = [row for row in range(len(ids)) if row not in encoder.unreadable]
         ids, labels = [ids[row] for row in kept], labels[kept]
-    given = labels != np.array(None)
+    given, empty = labels != np.array(None), find_empty(encoder, features)
     classes = sorted(set(labels[given].tolist()))
     found = (
-        _per_cluster(features, ids, given, options) if options.per_cluster else _chosen(features, ids, labels, options)
+        _per_cluster(features, ids, given | empty, options)
+        if options.per_cluster
+        else _chosen(features, ids, labels, empty, options)
     )
     if not found:
         raise ValueError(
             "some row must be left to suggest, got none that is unlabelled, not empty and unlike the labelled ones"
         )
-    return SuggestResult(found, len(ids), int(given.sum()), classes, skipped)
+    return SuggestResult(found, len(ids), int(given.sum()), classes, skipped, reading_facts(rows, encoder, empty))
 
 
 def write_suggestions(rows: Sequence[SuggestedRow], path: str | os.PathLike[str], *, excel_safe: bool = False) -> None:
@@ -174,22 +182,25 @@ def _labels(options: SuggestOptions, rows: Rows) -> Array:  # (n,) object, None 
     return np.array(found or [None] * len(rows.ids), dtype=object)
 
 
-def _chosen(features: Any, ids: Sequence[str], labels: Array, options: SuggestOptions) -> list[SuggestedRow]:
+def _chosen(
+    features: Any, ids: Sequence[str], labels: Array, empty: Array, options: SuggestOptions
+) -> list[SuggestedRow]:
+    n = options.n + bool(empty.any())  # of empty rows, which are all alike, one may be among them
     given = labels != np.array(None)
     if len(set(labels[given].tolist())) < 2:
         y = np.where(given, 0, -1)  # one class teaches no model, but its rows are covered
-        found = find_suggestions(features, options.n, y, options.strategy, options.seed)
-        return suggested_rows(ids, found, None, options.strategy)
+        found = find_suggestions(features, n, y, options.strategy, options.seed)
+        return suggested_rows(ids, without_empty(found, empty)[: options.n], None, options.strategy)
     model = ANGPNClassifier(random_state=options.seed).fit(features, labels)
-    found = model.suggestions(options.n, strategy=options.strategy)
-    return suggested_rows(ids, found, model.transduction_, options.strategy)
+    found = without_empty(model.suggestions(n, strategy=options.strategy), empty)
+    return suggested_rows(ids, found[: options.n], model.transduction_, options.strategy)
 
 
-def _per_cluster(features: Any, ids: Sequence[str], given: Array, options: SuggestOptions) -> list[SuggestedRow]:
+def _per_cluster(features: Any, ids: Sequence[str], left_out: Array, options: SuggestOptions) -> list[SuggestedRow]:
     """Return the most typical rows of each cluster, one of each in turn."""
     model = ANGPNClusterer(random_state=options.seed).fit(features)
     order = np.argsort(-model.typicality_, kind="stable")
-    members = [order[(model.labels_[order] == cluster) & ~given[order]] for cluster in range(model.n_clusters_)]
+    members = [order[(model.labels_[order] == cluster) & ~left_out[order]] for cluster in range(model.n_clusters_)]
     turns = [(turn, cluster) for turn in range(options.n) for cluster in range(model.n_clusters_)]
     sizes = np.bincount(model.labels_)
     found = [
@@ -203,7 +214,6 @@ def _per_cluster(features: Any, ids: Sequence[str], given: Array, options: Sugge
 def _n_labels(path: Path) -> int:
     """Count the labels of an earlier file of suggestions; 0 where it is none."""
     try:
-        with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
-            return sum(bool((line.get("label") or "").strip()) for line in csv.DictReader(file))
+        return sum(bool((line.get("label") or "").strip()) for line in parse_csv(decode_text(path.read_bytes()).text))
     except (OSError, csv.Error):
         return 0

@@ -11,8 +11,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from angpn.utils.typing import Array
 
-_EXAGGERATION = 12.0  # of the probabilities at first, so that clusters form before they settle
-_PHASES = ((250, _EXAGGERATION, 0.5), (750, 1.0, 0.8))  # steps, exaggeration, momentum
+_EXAGGERATIONS = 12.0, 6.0, 3.0, 1.0  # of the probabilities at first, so that clusters form before they settle
+_FIRST_STEPS, _FIRST_MOMENTUM = 250, 0.5
+_STEPS, _MOMENTUM = 750, 0.8
 _SPREAD = 1e-4  # standard deviation of the first positions
 _BISECTIONS = 64
 
@@ -34,16 +35,35 @@ def tsne(
         The position of each row.
     """
     joint = joint_probabilities(rows, perplexity)
-    positions = _first_positions(rows, random_state)
-    rate = max(len(rows) / _EXAGGERATION / 4, 50.0)
-    update, gains = np.zeros_like(positions), np.ones_like(positions)
-    for steps, exaggeration, momentum in _PHASES:
-        for _ in range(steps):
-            gradient = kl_gradient(joint, positions, exaggeration)
-            gains = np.maximum(np.where(update * gradient < 0, gains + 0.2, gains * 0.8), 0.01)
-            update = momentum * update - rate * gains * gradient
-            positions = positions + update
-    return positions.T.copy()
+    first = _first_positions(rows, random_state)
+    rate = max(len(rows) / _EXAGGERATIONS[0] / 4, 50.0)
+    for exaggeration in _EXAGGERATIONS:
+        state = first, np.zeros_like(first), np.ones_like(first)
+        state = _descend(joint, *state, exaggeration, rate, _FIRST_STEPS, _FIRST_MOMENTUM)
+        # Where hardly any two rows are much nearer than others, all attract each other so exaggerated that they
+        # contract to a line or a point instead of forming clusters.
+        if (state[0].std(axis=1) > first.std(axis=1)).all():
+            break
+    return _descend(joint, *state, 1.0, rate, _STEPS, _MOMENTUM)[0].T.copy()
+
+
+def _descend(
+    joint: scipy.sparse.csr_array,  # (n, n)
+    positions: Array,  # (2, n), as are the next two
+    update: Array,
+    gains: Array,
+    exaggeration: float,
+    rate: float,
+    steps: int,
+    momentum: float,
+) -> tuple[Array, Array, Array]:  # positions, update, gains
+    """Descend the divergence by steps with momentum and, for each coordinate, a gain of its own."""
+    for _ in range(steps):
+        gradient = kl_gradient(joint, positions, exaggeration)
+        gains = np.maximum(np.where(update * gradient < 0, gains + 0.2, gains * 0.8), 0.01)
+        update = momentum * update - rate * gains * gradient
+        positions = positions + update
+    return positions, update, gains
 
 
 def joint_probabilities(

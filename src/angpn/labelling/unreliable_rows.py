@@ -9,7 +9,8 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "empty": (
         "empty",
-        "all their features are 0, as of a text without a known word, so their labels mean nothing; leave them out",
+        "they have no known word, no value, or zeros alone, so they get the most frequent class of the given labels "
+        "and the source empty; leave them out, or fill them",
     ),
     "conflicting": (
         "in conflict",

@@ -1,6 +1,6 @@
-"""An inverted index (faiss): rows grouped around centres, of which the nearest groups alone are searched."""
+"""An inverted index: rows grouped around centres (faiss), of which the nearest groups alone are searched."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -8,8 +8,11 @@ import numpy as np
 import scipy.sparse
 import torch
 from sklearn.utils.extmath import randomized_svd
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from angpn import kernels
+from angpn.kernels.threads import over_rows
 from angpn.neighbors.locality import NEAREST, locality_order
 from angpn.neighbors.metric_rows import BLOCK_ROWS, MetricRows, blocks_of, exact_nearest_distances, recall_of
 from angpn.utils.array_checks import check_arrays, floats, integers, singles
@@ -80,51 +83,54 @@ class IndexState(NamedTuple):
 class InvertedIndex:
     """An inverted index over some of the rows, by centres of them all."""
 
-    def __init__(self, rows: MetricRows, width: int, n_groups: int, basis: Array | None, config: IndexConfig) -> None:
-        """Make one without centres; :meth:`learn` and :meth:`restore` give them."""
-        self._faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
+    def __init__(self, rows: MetricRows, centres: Array, basis: Array | None, config: IndexConfig) -> None:
+        """Make one without rows; :meth:`add` and :meth:`restore` put them in."""
+        faiss = _faiss()
+        self._rows, self._basis, self._config, self._n_groups = rows, basis, config, len(centres)
+        self._centres = np.ascontiguousarray(centres, np.float32)
+        self._is_chord = rows.metric == "chord"
+        flat = faiss.IndexFlatIP if self._is_chord else faiss.IndexFlatL2
+        self._quantizer = flat(self._centres.shape[1])
+        self._quantizer.add(self._centres)
+        # Of the chord products alone count: of sparse rows the main directions are not of unit length.
+        self._origins = np.zeros_like(self._centres) if self._is_chord else self._centres
+        self._order = np.arange(len(rows))  # in which rows are added: among equals the first are found
+        self._members = np.empty(0, np.int64)
+        self._insert(self._members, np.empty(0, np.int64))
+        self.n_probed, self.recall = self._n_groups, 1.0  # groups, for a row, and the share of the nearest in them
+
+    @classmethod
+    def learn(cls, rows: MetricRows, generator: np.random.Generator, config: IndexConfig) -> "InvertedIndex":
+        """Learn the centres from some of the rows; none is in it yet."""
         if rows.metric != "chord" and rows.lengths.max() > _LONGEST:
             raise ValueError(
                 f"rows must not be longer than {_LONGEST:g}, since an index has float32, got one of "
                 f"{rows.lengths.max():g}; scale the columns, or pass recall=1 to compare every pair in float64"
             )
-        self._faiss.omp_set_num_threads(torch.get_num_threads())
-        self._rows, self._basis, self._config, self._n_groups = rows, basis, config, n_groups
-        measure = self._faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else self._faiss.METRIC_L2
-        self._index = self._faiss.index_factory(width, f"IVF{n_groups},Flat", measure)
-        self._order = np.arange(len(rows))  # in which rows are added: among equals the first are found
-        self._members = self._added = np.empty(0, np.int64)
-        self._group_of_added = np.empty(0, np.int64)
-        self.n_probed, self.recall = n_groups, 1.0  # groups, for a row, and what share of the nearest these are to hold
-
-    @classmethod
-    def learn(cls, rows: MetricRows, generator: np.random.Generator, config: IndexConfig) -> "InvertedIndex":
-        """Learn the centres from some of the rows; none is in it yet."""
-        n, basis = len(rows), None
+        faiss, n, basis = _faiss(), len(rows), None
         if rows.is_sparse:
             some = rows[np.sort(generator.permutation(n)[: config.max_rows_of_basis])].scaled()
             width, seed = min(config.n_directions, min(some.shape)), int(generator.integers(2**31))
             basis = randomized_svd(some, width, random_state=seed)[2].T.astype(np.float32)
         n_groups = max(1, min(int(4 * np.sqrt(n)), n // config.rows_per_centre))
         first = rows[np.sort(generator.permutation(n)[: config.rows_per_centre * n_groups])]
-        width = rows.matrix.shape[1] if basis is None else basis.shape[1]
-        index = cls(rows, width, n_groups, basis, config)
-        clustering = index._index.cp
+        points = _points(first, basis)
+        measure = faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else faiss.METRIC_L2
+        clustered = faiss.index_factory(points.shape[1], f"IVF{n_groups},Flat", measure)
+        clustering = clustered.cp
         clustering.seed, clustering.min_points_per_centroid = int(generator.integers(2**31)), 1
         clustering.niter = config.kmeans_steps
-        index._index.train(index._points(first))
+        clustered.train(points)
+        index = cls(rows, clustered.quantizer.reconstruct_n(0, n_groups), basis, config)
         index._order = generator.permutation(n)
         return index
 
     @classmethod
     def restore(cls, rows: MetricRows, state: IndexState, config: IndexConfig) -> "InvertedIndex":
         """Return the index of all these rows that had this state."""
-        n_groups, width = state.centres.shape
-        index = cls(rows, width, n_groups, state.basis, config)
-        index._index.quantizer.add(np.ascontiguousarray(state.centres, np.float32))
-        index._index.is_trained = True
+        index = cls(rows, state.centres, state.basis, config)
         index._members, index.n_probed, index.recall = np.arange(len(rows)), state.n_probed, state.recall
-        index._insert(state.rows.astype(np.int64), np.repeat(np.arange(n_groups), state.sizes))
+        index._insert(state.rows, np.repeat(np.arange(index._n_groups), state.sizes))
         return index
 
     def add(self, members: Array) -> None:
@@ -132,38 +138,40 @@ class InvertedIndex:
         self._members = members
         is_member = np.zeros(len(self._rows), dtype=bool)
         is_member[members] = True
-        self._insert(self._order[is_member[self._order]], None)
+        order = self._order[is_member[self._order]]
+        nearest = [self.groups(self._rows[order[block]], 1)[:, 0] for block in self._blocks(len(order))]
+        groups = np.concatenate(nearest) if nearest else np.empty(0, np.int64)
+        by_group = np.argsort(groups, kind="stable")
+        self._insert(order[by_group], groups[by_group])
 
-    def _insert(self, order: Array, groups: Array | None) -> None:
-        """Add rows in this order, to these groups or to the nearest ones."""
-        found = np.empty(len(order), np.int64)
-        for block in blocks_of(len(order), self._config.block_rows):
-            points, numbers = self._points(self._rows[order[block]]), np.ascontiguousarray(order[block])
-            found[block] = self._index.quantizer.search(points, 1)[1][:, 0] if groups is None else groups[block]
-            parts = (self._faiss.swig_ptr(part) for part in (points, numbers, found[block]))
-            self._index.add_core(len(points), *parts)
-        self._added, self._group_of_added = order, found
+    def _insert(self, numbers: Array, groups: Array) -> None:
+        """Hold the rows with these numbers, which are sorted by group."""
+        sizes = np.bincount(groups, minlength=self._n_groups)
+        self._bounds = np.concatenate([[0], np.cumsum(sizes)])
+        self._numbers = np.ascontiguousarray(numbers, np.int32)
+        self._held = np.empty((len(numbers), self._centres.shape[1]), np.float32)
+        self._halves = np.zeros(len(numbers), np.float32)
+        for block in self._blocks(len(numbers)):
+            held = self._held[block]
+            np.subtract(_points(self._rows[numbers[block]], self._basis), self._origins[groups[block]], out=held)
+            if not self._is_chord:
+                self._halves[block] = np.einsum("ij,ij->i", held, held) / 2
+
+    def _blocks(self, n: int) -> Iterator[slice]:
+        return blocks_of(n, self._config.block_rows)
 
     @property
     def state(self) -> IndexState:
         """What it has learnt."""
-        by_group = np.argsort(self._group_of_added, kind="stable")
-        return IndexState(
-            self._index.quantizer.reconstruct_n(0, self._n_groups),
-            np.bincount(self._group_of_added, minlength=self._n_groups),
-            self._added[by_group].astype(np.int32),
-            self.n_probed,
-            self.recall,
-            self._basis,
-        )
+        sizes = np.diff(self._bounds)
+        return IndexState(self._centres, sizes, self._numbers, self.n_probed, self.recall, self._basis)
 
     def assign_groups(self, group_of: Array, size: int) -> Array:  # (n_groups,) the process that owns each
         """Assign groups to so many processes, near ones together, so that a query goes to few of them.
 
         All get about as many rows; ``group_of`` is the group of each row.
         """
-        centres = self._index.quantizer.reconstruct_n(0, self._n_groups)
-        near = self._index.quantizer.search(centres, min(self._n_groups, NEAREST + 1))[1]
+        near = self._quantizer.search(self._centres, min(self._n_groups, NEAREST + 1))[1]
         order = locality_order(torch.from_numpy(near)).numpy()
         counts = np.bincount(group_of, minlength=self._n_groups)[order]
         middles = np.cumsum(counts) - counts / 2
@@ -203,7 +211,8 @@ class InvertedIndex:
 
     def groups(self, queries: MetricRows, n_groups: int) -> Array:  # (r, g) int32
         """Return the groups to probe for each query, nearest first."""
-        return self._index.quantizer.search(self._points(queries), min(n_groups, self._n_groups))[1].astype(np.int32)
+        points = _points(queries, self._basis)
+        return self._quantizer.search(points, min(n_groups, self._n_groups))[1].astype(np.int32)
 
     def within(
         self, queries: MetricRows, groups: Array, count: int, own: Array | None = None
@@ -213,9 +222,11 @@ class InvertedIndex:
         Where a query is a row, ``own`` is its number, and it is left out.
         """
         wanted = 1 + count * (1 if self._basis is None else self._config.oversampling)
-        self._index.nprobe = groups.shape[1]
-        assigned, centred = groups.astype(np.int64), np.zeros(groups.shape, np.float32)
-        numbers = self._index.search_preassigned(self._points(queries), wanted, assigned, centred)[1].astype(np.int32)
+        numbers, scores = np.empty((len(queries), wanted), np.int32), np.empty((len(queries), wanted), np.float32)
+        held = self._origins, self._bounds, self._held, self._halves, self._numbers
+        with threadpool_limits(1, "blas"):  # threads have queries of their own
+            kernel, points = kernels.grouped_rows.nearest_in_groups, _points(queries, self._basis)
+            over_rows(kernel, len(queries), points, groups, *held, numbers, scores)
         distances = queries.distances_on(np.maximum(numbers, 0), self._rows)
         distances[numbers < 0] = np.inf
         return drop_own_row(numbers, distances, own, count)
@@ -235,10 +246,17 @@ class InvertedIndex:
             n_groups *= 4
         return numbers, distances
 
-    def _points(self, rows: MetricRows) -> Array:
-        """Return rows as the index holds them."""
-        scaled = rows.scaled()
-        return np.ascontiguousarray(scaled if self._basis is None else scaled @ self._basis, np.float32)
+
+def _faiss() -> Any:
+    faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    return faiss
+
+
+def _points(rows: MetricRows, basis: Array | None) -> Array:
+    """Return rows as an index holds them."""
+    scaled = rows.scaled()
+    return np.ascontiguousarray(scaled if basis is None else scaled @ basis, np.float32)
 
 
 def drop_own_row(

@@ -125,6 +125,10 @@ def naming_file(path: str | os.PathLike[str], kind: Kind) -> Iterator[None]:
 
 
 def _read(path: Path, kind: Kind) -> _Contents:
+    if path.is_dir():
+        inside = _find_inside(path, kind)
+        remedy = f"pass {inside}" if inside is not None else "name a file"
+        raise IsADirectoryError(f"{path} must be an angpn {kind} file, got a folder; {remedy}")
     if not path.is_file():
         raise FileNotFoundError(f"{path} must be an angpn {kind} file, got none there; check the name")
     try:
@@ -145,6 +149,18 @@ def _read(path: Path, kind: Kind) -> _Contents:
     if foreign or _digest(stamp["header"], arrays) != stamp.get("sha256"):
         raise ValueError(f"{path} must be as it was written, got contents that do not match its digest; write it anew")
     return _Contents(stamp["header"], arrays, int(stamp["format"]))
+
+
+def _find_inside(folder: Path, kind: Kind) -> Path | None:
+    """Return a file of that kind in a folder or one below it, such as the output of ``angpn label``."""
+    for path in sorted([*folder.glob("*.angpn"), *folder.glob("*/*.angpn")]):
+        try:
+            with safe_open(path, framework="numpy") as file:
+                if (file.metadata() or {}).get("angpn") == kind:
+                    return path
+        except (SafetensorError, OSError, ValueError, OverflowError):
+            continue
+    return None
 
 
 def _check_stamp(stamp: Mapping[str, str], kind: Kind, path: Path) -> None:

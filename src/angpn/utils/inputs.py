@@ -1,7 +1,9 @@
 """What users pass to the estimators, as models take it."""
 
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,25 @@ def without_torch(X: Any) -> Any:
     X = X.float() if X.dtype == torch.bfloat16 else X  # numpy has no such type
     sparse = as_sparse_rows(X, X.dtype if X.is_floating_point() else torch.float64)
     return X.detach().cpu().numpy() if sparse is None else sparse
+
+
+@contextmanager
+def naming_table_encoder(X: Any) -> Iterator[None]:
+    """Complete an error about text or missing values in X by the name of what encodes them."""
+    try:
+        yield
+    except ValueError as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else ""
+        if not re.search("contains NaN|could not convert", first):
+            raise
+        raise ValueError(
+            f"X must hold numbers without gaps, got {type(X).__name__} of {_shape(X)} with text or missing values "
+            f"({first}); encode it by angpn.features.TableEncoder(impute=True)"
+        ) from error
+
+
+def _shape(X: Any) -> str:
+    return f"shape {X.shape}" if hasattr(X, "shape") else f"{len(X)} rows"
 
 
 def as_distances(distances: Any) -> Any:

@@ -1,7 +1,10 @@
 """CSV and TSV tables through ``angpn label`` and ``predict``."""
 
+import bz2
 import csv
+import gzip
 import io
+import lzma
 
 import numpy as np
 
@@ -12,6 +15,7 @@ from fuzz.mutations import damaged, pick
 CELLS = (
     *("", " ", "nan", "NaN", "NA", "null", "inf", "-inf", "1e400", "-1e400", "1e-400", "1e308", "0x10", "1,5", "007"),
     *("true", "-1", "9" * 40, "1970-01-01", "12:30", "=1+1", "@sum", "'", '"', '""', "\t", "a\nb", "\x00", "\x1b[2J"),
+    *("1.234,50 €", "12 %", "(5)", "31.12.2024", "2024-02-30", "0000-00-00", "99999-01-01", "25:61", "ja", "nein", "T"),
     *("x" * 200_000, "\ufeff", "\u202e", "\U0001d518", "日本", "(missing)", "?"),
 )
 
@@ -33,6 +37,9 @@ def make(seed, folder):
     content = buffer.getvalue().encode(encoding, errors="replace")
     if generator.random() < 0.25:
         content = damaged(content, generator)
+    if generator.random() < 0.15:
+        content = pick(generator, [gzip, bz2, lzma]).compress(content)
+        content = damaged(content, generator) if generator.random() < 0.3 else content
     path = folder / f"table{suffix}"
     path.write_bytes(content)
     kind = pick(generator, ["table", "text"])

@@ -53,7 +53,8 @@ def annotate(
 
         require("starlette", "pip install angpn[annotate]")
         require("uvicorn", "pip install angpn[annotate]")
-        from angpn.annotation.command import AnnotationOptions, AnnotationServer, export_results
+        from angpn.annotation.command import AnnotationOptions, AnnotationServer
+        from angpn.annotation.export import export_results
         from angpn.labelling.input_options import InputOptions
 
         if export:

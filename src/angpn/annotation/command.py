@@ -152,17 +152,18 @@ class AnnotationServer:
         self._project.close()
 
 
-def export_results(folder: Path) -> Results:
+def export_results(folder: Path, encoder: str = "auto") -> Results:
     """Write the results of a project, without a server.
 
     Args:
         folder: The output folder.
+        encoder: The encoder of its rows.
 
     Raises:
         ValueError: If the project, its input or its log cannot be used.
         OSError: If something cannot be read or written.
     """
-    saved = load_project(folder)
+    saved = load_project(folder, encoder)
     state = AnnotationState(len(saved.rows.ids), saved.entries)
     return write_results(state, saved.options, saved.rows, folder)
 

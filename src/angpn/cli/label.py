@@ -14,6 +14,15 @@ MaxPixels = Annotated[int, typer.Option(help="An image with more pixels is one t
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither take features of images from the cache nor keep them there.")
 ]
+EncoderName = Annotated[
+    str,
+    typer.Option(
+        "--encoder",
+        help="Texts: tfidf, wordllama, sentence-transformers:NAME_OR_FOLDER, module:function, or several of them with "
+        "commas, for labels to choose. Images: efficientnet-lite0, timm:NAME, torchvision:NAME, open_clip:NAME, a "
+        ".pt or .safetensors file.",
+    ),
+]
 _RECALLS_SHOWN = 5
 # What is said of an estimate by labels that are no random sample, or perhaps none.
 _SAMPLES = {
@@ -74,6 +83,7 @@ def label(
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
+    encoder: EncoderName = "auto",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
     excel_safe: Annotated[
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
@@ -136,6 +146,7 @@ def label(
         drop=split_names(drop),
         categorical=split_names(categorical),
         impute=impute,
+        encoder=encoder,
         skip_bad=skip_bad,
         excel_safe=excel_safe,
         max_pixels=max_pixels,
@@ -156,11 +167,11 @@ def label(
             "classes": task.counts(),
         }
         if dry_run:
-            encoder = empty = None
+            fitted = empty = None
             if task.rows.kind in ("table", "array"):
-                encoder = make_encoder(task)
-                empty = find_empty(encoder, encoder.fit_transform(task.rows.content, task.y))
-            reading = reading_facts(task.rows, encoder, empty)
+                fitted = make_encoder(task)
+                empty = find_empty(fitted, fitted.fit_transform(task.rows.content, task.y))
+            reading = reading_facts(task.rows, fitted, empty)
             lines = [*_task_summary(about), *reading.lines(with_columns=True)]
             print_result({**about, **reading.as_json(), "dry_run": True}, lines, as_json=as_json, quiet=quiet)
             return
@@ -257,6 +268,7 @@ def predict(
     model: Annotated[Path, typer.Argument(help="The folder model that angpn label wrote.")],
     input: Annotated[str, typer.Argument(help="New rows of the same kind; - reads CSV.")],
     output: Annotated[str, typer.Option("--output", "-o", help="CSV file to write; - prints it.")] = "-",
+    encoder: EncoderName = "auto",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
     excel_safe: Annotated[
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
@@ -274,6 +286,7 @@ def predict(
         found = predict_file(
             model,
             input,
+            encoder=encoder,
             skip_bad=skip_bad,
             excel_safe=excel_safe,
             max_pixels=max_pixels,

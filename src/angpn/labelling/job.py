@@ -270,15 +270,17 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
     start = time.perf_counter()
     options = task.options
     encoder = make_encoder(task, progress=progress)
-    features = encoder.fit_transform(task.rows.content, task.y)
+    held_out = _held_out_mask(task, options.holdout, options.seed) if options.holdout else np.zeros(len(task.y), bool)
+    features = encoder.fit_transform(task.rows.content, np.where(held_out, np.array(None), task.y))
     skipped: dict[str, str] = {}
     if isinstance(encoder, ImageEncoder):
         skipped = {task.rows.ids[row]: reason for row, reason in encoder.unreadable.items()}
-        task = _drop_rows(task, set(encoder.unreadable)) if skipped else task
+        if skipped:
+            task = _drop_rows(task, set(encoder.unreadable))
+            held_out = _held_out_mask(task, options.holdout, options.seed) if options.holdout else held_out
         task = task._replace(rows=task.rows._replace(thumbnails=encoder.thumbnails))
     estimate = None
     if options.holdout:
-        held_out = _held_out_mask(task, options.holdout, options.seed)
         model = make_classifier(options, progress=progress).fit(features, np.where(held_out, np.array(None), task.y))
         truth, predicted = (np.searchsorted(model.classes_, of[held_out]) for of in (task.y, model.transduction_))
         at_random = None if task.labelled_at_random is None else task.labelled_at_random[held_out]

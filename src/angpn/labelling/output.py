@@ -9,10 +9,14 @@ import numpy as np
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.features import TableEncoder
 from angpn.features.image_file import MAX_PIXELS
+from angpn.labelling.embedding_encoder import EmbeddingEncoder
 from angpn.labelling.empty_rows import EMPTY, find_empty
+from angpn.labelling.encoder_choice import name_again
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import Rows, read_rows
 from angpn.labelling.job import LabellingResult
+from angpn.labelling.joint_encoder import blocks_of
+from angpn.labelling.named_encoder import AUTO
 from angpn.labelling.output_folder import CLASSIFIER, ENCODER, MODEL, PREDICTIONS, REPORT, replacing_output
 from angpn.labelling.predictions import encode_csv, predictions_csv
 from angpn.labelling.reading_facts import ReadingFacts, reading_facts
@@ -74,6 +78,7 @@ def predict_file(
     model: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
+    encoder: str = AUTO,
     skip_bad: bool = False,
     excel_safe: bool = False,
     max_pixels: int = MAX_PIXELS,
@@ -85,6 +90,8 @@ def predict_file(
     Args:
         model: The folder ``model`` that :func:`write_output` wrote.
         path: New rows of the same kind, see :func:`~angpn.labelling.read_rows`.
+        encoder: The encoder that the model was fitted with, where that is not packaged: a file may not choose what code
+            is loaded.
         skip_bad: Leave out images that cannot be read.
         excel_safe: Put an apostrophe before ids and labels that a spreadsheet would run as a formula.
         max_pixels: An image with more pixels is one that cannot be read.
@@ -99,16 +106,20 @@ def predict_file(
         FileNotFoundError: If there is no such model or input.
     """
     saved, classifier = _load_model(Path(model))
-    rows, encoder = _read_new_rows(path, saved), saved.encoder
-    if isinstance(encoder, ImageEncoder):
-        encoder.skip_bad, encoder.max_pixels, encoder.cache, encoder.progress = skip_bad, max_pixels, cache, progress
-    features = encoder.transform(rows.content)
+    rows, fitted = _read_new_rows(path, saved), saved.encoder
+    name_again(fitted, encoder)
+    for block in blocks_of(fitted):
+        if isinstance(block.encoder, ImageEncoder):
+            block.encoder.skip_bad, block.encoder.max_pixels = skip_bad, max_pixels
+        if isinstance(block.encoder, ImageEncoder | EmbeddingEncoder):
+            block.encoder.cache, block.encoder.progress = cache, progress
+    features = fitted.transform(rows.content)
     skipped = dict[str, str]()
     ids = rows.ids
-    if isinstance(encoder, ImageEncoder) and encoder.unreadable:
-        skipped = {ids[row]: reason for row, reason in encoder.unreadable.items()}
+    if isinstance(fitted, ImageEncoder) and fitted.unreadable:
+        skipped = {ids[row]: reason for row, reason in fitted.unreadable.items()}
         ids = [name for name in ids if name not in skipped]
-    probabilities, empty = classifier.predict_proba(features), find_empty(encoder, features)
+    probabilities, empty = classifier.predict_proba(features), find_empty(fitted, features)
     probabilities[empty] = classifier.class_prior_
     order = np.argsort(-probabilities, axis=1, kind="stable")
     names = classifier.classes_.astype(str)
@@ -121,7 +132,7 @@ def predict_file(
         strict=True,
     )
     return NewPredictions(
-        predictions_csv(lines, excel_safe=excel_safe), len(ids), skipped, reading_facts(rows, encoder, empty)
+        predictions_csv(lines, excel_safe=excel_safe), len(ids), skipped, reading_facts(rows, fitted, empty)
     )
 
 

@@ -7,6 +7,7 @@ from angpn.features import TableEncoder
 from angpn.features.table import Imputed
 from angpn.labelling.encoders import ArrayEncoder, Encoder
 from angpn.labelling.input_rows import Rows
+from angpn.labelling.joint_encoder import JointEncoder
 from angpn.utils.typing import Array
 
 _MOST_SHOWN = 10  # columns in a line
@@ -83,6 +84,8 @@ def reading_facts(
         The facts.
     """
     notes = list(rows.notes)
+    if isinstance(encoder, JointEncoder):
+        notes.append(encoder.describe())
     n_empty = None if empty is None else int(empty.sum())
     if isinstance(encoder, TableEncoder):
         notes += map(str, encoder.readings_)

@@ -3,11 +3,14 @@
 import os
 from typing import Any, NamedTuple
 
+from angpn.features import TableEncoder
 from angpn.features.column_state import TableState
 from angpn.features.text import TextState
-from angpn.labelling.encoders import ENCODERS, ArrayState, Encoder
-from angpn.labelling.image_encoder import ImageState
+from angpn.labelling.embedding_encoder import EmbeddingEncoder, EmbeddingState
+from angpn.labelling.encoders import ArrayEncoder, ArrayState, Encoder, TextEncoder
+from angpn.labelling.image_encoder import ImageEncoder, ImageState
 from angpn.labelling.input_rows import Kind
+from angpn.labelling.joint_encoder import JointEncoder, JointState
 from angpn.utils.container import read_contents, write_contents
 from angpn.utils.schema import Saved
 from angpn.utils.typing import Array
@@ -29,6 +32,14 @@ class _TextHeader(_Header, tag_field="kind", tag="text", frozen=True):
     state: TextState
 
 
+class _EmbeddingHeader(_Header, tag_field="kind", tag="text by embedding", frozen=True):
+    state: EmbeddingState
+
+
+class _JointTextHeader(_Header, tag_field="kind", tag="text by several", frozen=True):
+    state: JointState
+
+
 class _TableHeader(_Header, tag_field="kind", tag="table", frozen=True):
     state: TableState
 
@@ -37,13 +48,16 @@ class _ArrayHeader(_Header, tag_field="kind", tag="array", frozen=True):
     state: ArrayState
 
 
-EncoderHeader = _ImageHeader | _TextHeader | _TableHeader | _ArrayHeader
-_HEADERS: dict[Kind, Any] = {
-    "images": _ImageHeader,
-    "text": _TextHeader,
-    "table": _TableHeader,
-    "array": _ArrayHeader,
+EncoderHeader = _ImageHeader | _TextHeader | _EmbeddingHeader | _JointTextHeader | _TableHeader | _ArrayHeader
+_ENCODERS: dict[type[Any], tuple[Kind, type[Any]]] = {
+    _ImageHeader: ("images", ImageEncoder),
+    _TextHeader: ("text", TextEncoder),
+    _EmbeddingHeader: ("text", EmbeddingEncoder),
+    _JointTextHeader: ("text", JointEncoder),
+    _TableHeader: ("table", TableEncoder),
+    _ArrayHeader: ("array", ArrayEncoder),
 }
+_HEADERS: dict[tuple[Kind, type[Any]], type[Any]] = {what: header for header, what in _ENCODERS.items()}
 
 
 class SavedEncoder(NamedTuple):
@@ -64,7 +78,8 @@ def write_encoder(path: str | os.PathLike[str], saved: SavedEncoder) -> None:
         saved: The encoder, and how the rows were read.
     """
     state, arrays = saved.encoder.to_state()
-    header = _HEADERS[saved.kind](text=saved.text, id_column=saved.id_column, ignored=saved.ignored, state=state)
+    kind = saved.kind, type(saved.encoder)
+    header = _HEADERS[kind](text=saved.text, id_column=saved.id_column, ignored=saved.ignored, state=state)
     write_contents(path, "encoder", header, arrays)
 
 
@@ -85,6 +100,6 @@ def read_encoder(path: str | os.PathLike[str]) -> SavedEncoder:
 
 
 def _restored(header: Any, arrays: dict[str, Array]) -> SavedEncoder:
-    kind: Kind = header.__struct_config__.tag
-    encoder = ENCODERS[kind].from_state(header.state, arrays)
+    kind, encoder_type = _ENCODERS[type(header)]
+    encoder = encoder_type.from_state(header.state, arrays)
     return SavedEncoder(kind, header.text, header.id_column, header.ignored, encoder)

@@ -1,6 +1,7 @@
 """The folder of a project: one writer, the same rows, and images that come and go."""
 
 import json
+
 import numpy as np
 import pytest
 from PIL import Image

@@ -33,7 +33,7 @@ def test_labels_rule_out_a_block_of_other_groups():
     (telling, misleading), y = problem()
     assert choose_weights([telling, misleading], y) == (1, 0)
     assert choose_weights([scipy.sparse.csr_array(misleading), telling], y) == (0, 1)
-    assert held_out_loss(telling, y, 0) < held_out_loss(misleading, y, 0)
+    assert held_out_loss([telling], (1,), y) < held_out_loss([misleading], (1,), y)
 
 
 def test_blocks_that_say_the_same_are_both_kept():
@@ -61,7 +61,9 @@ def test_very_many_rows_are_sampled(monkeypatch):
     monkeypatch.setattr(block_weights, "MAX_ROWS", 60)
     monkeypatch.setattr(block_weights, "MAX_LABELS", 30)
     seen = []
-    monkeypatch.setattr(block_weights, "held_out_loss", lambda X, y, seed: seen.append((len(X), y)) or 1.0)
+    monkeypatch.setattr(
+        block_weights, "held_out_loss", lambda blocks, weights, y, seed: seen.append((len(blocks[0]), y)) or 1.0
+    )
     choose_weights(blocks, y)
     assert [count for count, _ in seen] == [60] * 3
     assert sum(label is not None for label in seen[0][1]) == 30

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from angpn.cli.label import MAX_PIXELS, EncoderName, MaxPixels, NoCache
+from angpn.cli.label import MAX_PIXELS, ColumnNames, EncoderName, MaxPixels, NoCache, TableFile
 from angpn.cli.shared import INPUT_HELP, plain_errors, print_result, split_names
 
 _SMALL_EIGENGAP = 0.1  # of data without clusters it is about that
@@ -22,6 +22,8 @@ def cluster(
     text: Annotated[str | None, typer.Option(help="Column with texts to cluster by.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
+    columns: ColumnNames = "",
+    table: TableFile = None,
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
     encoder: EncoderName = "auto",
@@ -53,6 +55,8 @@ def cluster(
         text=text,
         id_column=id_column,
         drop=split_names(drop),
+        columns=split_names(columns),
+        table=table,
         categorical=split_names(categorical),
         impute=impute,
         encoder=encoder,

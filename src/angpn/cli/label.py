@@ -14,6 +14,8 @@ MaxPixels = Annotated[int, typer.Option(help="An image with more pixels is one t
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither take features of images from the cache nor keep them there.")
 ]
+ColumnNames = Annotated[str, typer.Option(help="Columns to label by beside --text or of --table, comma-separated.")]
+TableFile = Annotated[Path | None, typer.Option(help="Table with columns of the images of a folder, by their id.")]
 EncoderName = Annotated[
     str,
     typer.Option(
@@ -81,6 +83,8 @@ def label(
     text: Annotated[str | None, typer.Option(help="Column with texts to label by.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
+    columns: ColumnNames = "",
+    table: TableFile = None,
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
     encoder: EncoderName = "auto",
@@ -144,6 +148,8 @@ def label(
         text=text,
         id_column=id_column,
         drop=split_names(drop),
+        columns=split_names(columns),
+        table=table,
         categorical=split_names(categorical),
         impute=impute,
         encoder=encoder,
@@ -267,6 +273,7 @@ def _estimate_facts(estimate: Any, classes: list[str]) -> dict[str, Any]:
 def predict(
     model: Annotated[Path, typer.Argument(help="The folder model that angpn label wrote.")],
     input: Annotated[str, typer.Argument(help="New rows of the same kind; - reads CSV.")],
+    table: TableFile = None,
     output: Annotated[str, typer.Option("--output", "-o", help="CSV file to write; - prints it.")] = "-",
     encoder: EncoderName = "auto",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
@@ -286,6 +293,7 @@ def predict(
         found = predict_file(
             model,
             input,
+            table=table,
             encoder=encoder,
             skip_bad=skip_bad,
             excel_safe=excel_safe,

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -45,20 +45,25 @@ def choose_weights(
     if len(blocks) == 1 or y is None or len({label for label in y if label is not None}) < 2:
         return candidates[0]
     rows = _some_rows(np.array([label is not None for label in y]), seed)
-    losses = [held_out_loss(join_blocks([block[rows] for block in blocks], one), y[rows], seed) for one in candidates]
+    losses = [held_out_loss([block[rows] for block in blocks], one, y[rows], seed) for one in candidates]
     best = int(np.argmin(losses))
     return candidates[best] if losses[best] < (1 - MARGIN) * losses[0] else candidates[0]
 
 
 def held_out_loss(
-    X: Any,  # (n, d) dense or CSR
+    blocks: Sequence[Any],  # of (n, d) dense or CSR
+    weights: Sequence[float],
     y: Array,  # (n,) object
-    seed: int,
+    seed: int = 0,
 ) -> float:
     """Return the mean log-loss of labels while they were held out of the fit of the classifier; 0 where none was."""
+    X = join_blocks(blocks, weights)
+    joined = sum(map(bool, weights)) > 1 and not scipy.sparse.issparse(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit on all rows will say the same
-        model = ANGPNClassifier(random_state=seed, distributed=False).fit(X, y)
+        # Scaling each column by itself would undo the weights.
+        scaling: Literal["unit", "auto"] = "unit" if joined else "auto"
+        model = ANGPNClassifier(scaling=scaling, random_state=seed, distributed=False).fit(X, y)
     held_out = model.validation_mask_
     if not held_out.any():
         return 0.0

@@ -9,7 +9,7 @@ from angpn.features.text_embeddings import PACKAGED, is_packaged_installed
 from angpn.labelling.embedding_encoder import EmbeddingEncoder
 from angpn.labelling.encoders import ArrayEncoder, Encoder, TextEncoder
 from angpn.labelling.image_encoder import ImageEncoder
-from angpn.labelling.input_rows import Rows
+from angpn.labelling.input_rows import COLUMNS, Rows
 from angpn.labelling.joint_encoder import Block, JointEncoder, blocks_of
 from angpn.labelling.named_encoder import AUTO
 
@@ -30,33 +30,34 @@ def encoder_for(
     progress: bool = False,
 ) -> Encoder:
     """Return the unfitted encoder for this kind of rows."""
-    if categorical and rows.kind != "table":
+    if categorical and rows.kind != "table" and rows.columns is None:
         raise ValueError(f"--categorical is for tables, got {rows.kind}; leave it out")
     if encoder != AUTO and rows.kind not in ("images", "text"):
         raise ValueError(f"--encoder is for texts and images, got {rows.kind}; leave it out")
+    if rows.kind == "array":
+        return ArrayEncoder(impute=impute)
+    table = TableEncoder(
+        impute=impute, categorical=categorical, scale_categories=scale_categories, decimal=rows.decimal
+    )
+    if rows.kind == "table":
+        return table
+    part = None if rows.columns is None else rows.kind
     if rows.kind == "images":
         name = DEFAULT_NETWORK if encoder == AUTO else encoder
-        return ImageEncoder(name, skip_bad=skip_bad, max_pixels=max_pixels, cache=cache, progress=progress)
-    if rows.kind == "text":
-        return text_encoder(encoder, cache=cache, seed=seed, progress=progress)
-    if rows.kind == "table":
-        return TableEncoder(
-            impute=impute, categorical=categorical, scale_categories=scale_categories, decimal=rows.decimal
-        )
-    return ArrayEncoder(impute=impute)
-
-
-def text_encoder(names: str, *, cache: bool = False, seed: int = 0, progress: bool = False) -> Encoder:
-    """Return the unfitted encoder of texts that a name stands for, or several of which labels choose.
-
-    ``auto`` is TF-IDF; where the packaged embedding is installed, labels choose between TF-IDF, embedding and both.
-    """
-    blocks = text_blocks(names, cache=cache, progress=progress)
+        images = ImageEncoder(name, skip_bad=skip_bad, max_pixels=max_pixels, cache=cache, progress=progress)
+        blocks = [Block(name, images, part)]
+    else:
+        blocks = text_blocks(encoder, part, cache=cache, progress=progress)
+    if rows.columns is not None:
+        blocks.append(Block(COLUMNS, table, COLUMNS))
     return blocks[0].encoder if len(blocks) == 1 else JointEncoder(blocks, seed=seed)
 
 
 def text_blocks(names: str, part: str | None = None, *, cache: bool = False, progress: bool = False) -> list[Block]:
-    """Return the blocks of features that texts may have by these encoders."""
+    """Return the blocks of features that texts may have by these encoders.
+
+    ``auto`` is TF-IDF, and the packaged embedding beside it where that is installed.
+    """
     chosen = split_encoders(names)
     if chosen == [AUTO]:
         chosen = [TFIDF, PACKAGED] if is_packaged_installed() else [TFIDF]

@@ -21,6 +21,8 @@ class InputOptions:
         text: Column of the table that holds texts; the rows are then texts.
         id_column: Column of the table that holds ids; without it the id is the number of the row.
         drop: Columns of the table to leave out.
+        columns: Columns of the table to take beside its texts, or of ``table``.
+        table: Table with columns of the images of a folder, by their id.
         categorical: Columns of the table to encode as categories.
         impute: Fill missing values by the median, or by a category of their own.
         encoder: What makes features of texts or images: ``auto``, ``tfidf``, ``wordllama``,
@@ -37,6 +39,8 @@ class InputOptions:
     text: str | None = None
     id_column: str | None = None
     drop: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    table: str | os.PathLike[str] | None = None
     categorical: Sequence[str] = ()
     impute: bool = False
     encoder: str = "auto"
@@ -55,6 +59,8 @@ class InputOptions:
             id_column=self.id_column,
             drop=self.drop,
             categorical=self.categorical,
+            columns=self.columns,
+            table=self.table,
         )
 
     def check_id_column(self, rows: Rows) -> None:

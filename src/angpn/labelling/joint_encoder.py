@@ -1,9 +1,10 @@
 """Several encoders at once: blocks of features, each on a scale of its own, joined with weights that labels choose."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 from msgspec import Meta
 from sklearn.preprocessing import normalize
 
@@ -13,6 +14,7 @@ from angpn.features.text import TextState
 from angpn.labelling.block_weights import choose_weights, join_blocks
 from angpn.labelling.embedding_encoder import EmbeddingEncoder, EmbeddingState
 from angpn.labelling.encoders import Encoder, TextEncoder
+from angpn.labelling.image_encoder import ImageEncoder, ImageState
 from angpn.utils.schema import Positive, Saved, Size
 from angpn.utils.typing import Array
 
@@ -49,6 +51,10 @@ class _EmbeddingBlock(BlockState, tag_field="kind", tag="embedding", frozen=True
     state: EmbeddingState
 
 
+class _ImageBlock(BlockState, tag_field="kind", tag="images", frozen=True):
+    state: ImageState
+
+
 class _TableBlock(BlockState, tag_field="kind", tag="table", frozen=True):
     state: TableState
 
@@ -56,6 +62,7 @@ class _TableBlock(BlockState, tag_field="kind", tag="table", frozen=True):
 _BLOCKS: dict[type[Any], type[Any]] = {
     TextEncoder: _TextBlock,
     EmbeddingEncoder: _EmbeddingBlock,
+    ImageEncoder: _ImageBlock,
     TableEncoder: _TableBlock,
 }
 _ENCODERS: dict[type[Any], type[Any]] = {state: encoder for encoder, state in _BLOCKS.items()}
@@ -64,14 +71,14 @@ _ENCODERS: dict[type[Any], type[Any]] = {state: encoder for encoder, state in _B
 class JointState(Saved, frozen=True):
     """What a file keeps of a :class:`JointEncoder`."""
 
-    blocks: Annotated[list[_TextBlock | _EmbeddingBlock | _TableBlock], Meta(min_length=1)]
+    blocks: Annotated[list[_TextBlock | _EmbeddingBlock | _ImageBlock | _TableBlock], Meta(min_length=1)]
 
 
 class JointEncoder:
     """Features of several encoders side by side.
 
-    Rows of texts and embeddings get unit length, columns of a table are standardised and get rows of length 1 on
-    average. Each block is then multiplied by its weight; blocks of weight 0 are left out.
+    Rows of texts, embeddings and images get unit length; columns of a table are standardised, and its rows get length 1
+    on average. Each block is then multiplied by its weight; blocks of weight 0 are left out.
 
     Args:
         blocks: The encoders.
@@ -89,7 +96,10 @@ class JointEncoder:
 
     def fit_transform(self, content: Any, y: Any = None) -> Any:
         """Fit all blocks, choose their weights by the labels, and return the joined features."""
-        found = [block.encoder.fit_transform(_part(content, block), y) for block in self.blocks]
+        found = []
+        for block in self.blocks:
+            found.append(block.encoder.fit_transform(_part(content, block), y))
+            content, y = _without_unreadable(block, content, y)
         self._scales = [_scale(block, rows) for block, rows in zip(self.blocks, found, strict=True)]
         self._widths = [rows.shape[1] for rows in found]
         scaled = [_scaled(rows, scale) for rows, scale in zip(found, self._scales, strict=True)]
@@ -98,13 +108,11 @@ class JointEncoder:
 
     def transform(self, content: Any) -> Any:
         """Return the features of other rows."""
-        return join_blocks(
-            [
-                _scaled(block.encoder.transform(_part(content, block)), scale) if weight else None
-                for block, scale, weight in zip(self.blocks, self._scales, self.weights_, strict=True)
-            ],
-            self.weights_,
-        )
+        found = []
+        for block, scale, weight in zip(self.blocks, self._scales, self.weights_, strict=True):
+            found.append(_scaled(block.encoder.transform(_part(content, block)), scale) if weight else None)
+            content, _ = _without_unreadable(block, content, None) if weight else (content, None)
+        return join_blocks(found, self.weights_)
 
     @property
     def n_features(self) -> int:
@@ -180,8 +188,35 @@ def columns_of(
     return features[:, encoder.places()[block.name]] if isinstance(encoder, JointEncoder) else features
 
 
+def images_of(encoder: Encoder) -> ImageEncoder | None:
+    """Return the encoder of images that an encoder is or has."""
+    blocks = encoder.blocks if isinstance(encoder, JointEncoder) else [Block("", encoder)]
+    return next((block.encoder for block in blocks if isinstance(block.encoder, ImageEncoder)), None)
+
+
+def scaling_of(
+    encoder: Encoder,
+    features: Any,  # (n, d)
+) -> Literal["auto", "unit"]:
+    """Return the scaling that a classifier must use: one of each column alone would undo the weights of blocks."""
+    return "unit" if len(blocks_of(encoder)) > 1 and not scipy.sparse.issparse(features) else "auto"
+
+
+def _without_unreadable(block: Block, content: Any, y: Any) -> tuple[Any, Any]:
+    """Return the content and labels without images that could not be read, for the blocks that come after these."""
+    if not isinstance(block.encoder, ImageEncoder) or not block.encoder.unreadable:
+        return content, y
+    images = _part(content, block)
+    kept = [row for row in range(len(images)) if row not in block.encoder.unreadable]
+    if not isinstance(content, Mapping):
+        return [images[row] for row in kept], y
+    others = {name: part[kept] for name, part in content.items() if name != block.part}
+    return {**others, block.part: [images[row] for row in kept]}, None if y is None else y[kept]
+
+
 def _part(content: Any, block: Block) -> Any:
-    return content if block.part is None else content[block.part]
+    """Return what a block is made of; a saved model whose other blocks have no weight needs no other parts."""
+    return content[block.part] if isinstance(content, Mapping) else content
 
 
 def _scale(block: Block, rows: Any) -> float | None:

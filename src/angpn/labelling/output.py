@@ -15,7 +15,7 @@ from angpn.labelling.encoder_choice import name_again
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import Rows, read_rows
 from angpn.labelling.job import LabellingResult
-from angpn.labelling.joint_encoder import blocks_of
+from angpn.labelling.joint_encoder import blocks_of, images_of
 from angpn.labelling.named_encoder import AUTO
 from angpn.labelling.output_folder import CLASSIFIER, ENCODER, MODEL, PREDICTIONS, REPORT, replacing_output
 from angpn.labelling.predictions import encode_csv, predictions_csv
@@ -78,6 +78,7 @@ def predict_file(
     model: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
+    table: str | os.PathLike[str] | None = None,
     encoder: str = AUTO,
     skip_bad: bool = False,
     excel_safe: bool = False,
@@ -90,6 +91,7 @@ def predict_file(
     Args:
         model: The folder ``model`` that :func:`write_output` wrote.
         path: New rows of the same kind, see :func:`~angpn.labelling.read_rows`.
+        table: Table with columns of the images, by their id, where the model was fitted on such.
         encoder: The encoder that the model was fitted with, where that is not packaged: a file may not choose what code
             is loaded.
         skip_bad: Leave out images that cannot be read.
@@ -106,18 +108,19 @@ def predict_file(
         FileNotFoundError: If there is no such model or input.
     """
     saved, classifier = _load_model(Path(model))
-    rows, fitted = _read_new_rows(path, saved), saved.encoder
+    rows, fitted = _read_new_rows(path, saved, table), saved.encoder
     name_again(fitted, encoder)
     for block in blocks_of(fitted):
         if isinstance(block.encoder, ImageEncoder):
             block.encoder.skip_bad, block.encoder.max_pixels = skip_bad, max_pixels
         if isinstance(block.encoder, ImageEncoder | EmbeddingEncoder):
             block.encoder.cache, block.encoder.progress = cache, progress
-    features = fitted.transform(rows.content)
+    features = fitted.transform(rows.encoded_content)
     skipped = dict[str, str]()
     ids = rows.ids
-    if isinstance(fitted, ImageEncoder) and fitted.unreadable:
-        skipped = {ids[row]: reason for row, reason in fitted.unreadable.items()}
+    images = images_of(fitted)
+    if images is not None and images.unreadable:
+        skipped = {ids[row]: reason for row, reason in images.unreadable.items()}
         ids = [name for name in ids if name not in skipped]
     probabilities, empty = classifier.predict_proba(features), find_empty(fitted, features)
     probabilities[empty] = classifier.class_prior_
@@ -148,7 +151,10 @@ def _save_model(result: LabellingResult, folder: Path) -> None:
     ignored = [*options.drop, *(name for name in (options.label_column, options.source_column) if name)]
     folder.mkdir()
     result.model.save(folder / CLASSIFIER)
-    write_encoder(folder / ENCODER, SavedEncoder(rows.kind, options.text, options.id_column, ignored, result.encoder))
+    used = any(isinstance(block.encoder, TableEncoder) for block in blocks_of(result.encoder))
+    columns = rows.columns.columns if rows.columns is not None and used else []
+    saved = SavedEncoder(rows.kind, options.text, options.id_column, ignored, result.encoder, columns)
+    write_encoder(folder / ENCODER, saved)
 
 
 def _load_model(folder: Path) -> tuple[SavedEncoder, Any]:
@@ -166,11 +172,24 @@ def _load_model(folder: Path) -> tuple[SavedEncoder, Any]:
     return saved, classifier
 
 
-def _read_new_rows(path: str | os.PathLike[str], saved: SavedEncoder) -> Rows:
+def _read_new_rows(path: str | os.PathLike[str], saved: SavedEncoder, table: str | os.PathLike[str] | None) -> Rows:
     """Read new rows with the columns and types of the fitted ones."""
-    if table_suffix(Path(path)) is not None:
-        categories = saved.encoder.describe().get("categories", []) if isinstance(saved.encoder, TableEncoder) else []
-        rows = read_rows(path, text=saved.text, id_column=saved.id_column, categorical=categories, ignore=saved.ignored)
+    if saved.kind == "images" and bool(saved.columns) != (table is not None):
+        raise ValueError(
+            "--table FILE must have the columns of the images, as the model was fitted on them, got none; pass it"
+            if saved.columns
+            else "--table is for a model that was fitted with it, got one of images alone; leave it out"
+        )
+    tables = [block.encoder for block in blocks_of(saved.encoder) if isinstance(block.encoder, TableEncoder)]
+    how: dict[str, Any] = {
+        "id_column": saved.id_column,
+        "categorical": [name for one in tables for name in one.describe().get("categories", [])],
+        "columns": saved.columns if tables else [],
+    }
+    if table is not None and tables:
+        rows = read_rows(path, table=table, **how)
+    elif table_suffix(Path(path)) is not None:
+        rows = read_rows(path, text=saved.text, ignore=saved.ignored, **how)
     else:
         rows = read_rows(path)
     if rows.kind != saved.kind:

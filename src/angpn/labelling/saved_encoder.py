@@ -1,6 +1,7 @@
 """The file of an encoder: how rows were read, and how they become features."""
 
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from angpn.features import TableEncoder
@@ -36,8 +37,17 @@ class _EmbeddingHeader(_Header, tag_field="kind", tag="text by embedding", froze
     state: EmbeddingState
 
 
-class _JointTextHeader(_Header, tag_field="kind", tag="text by several", frozen=True):
+class _JointHeader(_Header, frozen=True):
+    columns: list[str]  # beside texts or images
     state: JointState
+
+
+class _JointTextHeader(_JointHeader, tag_field="kind", tag="text by several", frozen=True):
+    pass
+
+
+class _JointImageHeader(_JointHeader, tag_field="kind", tag="images by several", frozen=True):
+    pass
 
 
 class _TableHeader(_Header, tag_field="kind", tag="table", frozen=True):
@@ -48,12 +58,15 @@ class _ArrayHeader(_Header, tag_field="kind", tag="array", frozen=True):
     state: ArrayState
 
 
-EncoderHeader = _ImageHeader | _TextHeader | _EmbeddingHeader | _JointTextHeader | _TableHeader | _ArrayHeader
+EncoderHeader = (
+    _ImageHeader | _TextHeader | _EmbeddingHeader | _JointTextHeader | _JointImageHeader | _TableHeader | _ArrayHeader
+)
 _ENCODERS: dict[type[Any], tuple[Kind, type[Any]]] = {
     _ImageHeader: ("images", ImageEncoder),
     _TextHeader: ("text", TextEncoder),
     _EmbeddingHeader: ("text", EmbeddingEncoder),
     _JointTextHeader: ("text", JointEncoder),
+    _JointImageHeader: ("images", JointEncoder),
     _TableHeader: ("table", TableEncoder),
     _ArrayHeader: ("array", ArrayEncoder),
 }
@@ -68,6 +81,7 @@ class SavedEncoder(NamedTuple):
     id_column: str | None
     ignored: list[str]  # columns
     encoder: Encoder
+    columns: Sequence[str] = ()  # beside texts or images
 
 
 def write_encoder(path: str | os.PathLike[str], saved: SavedEncoder) -> None:
@@ -79,7 +93,9 @@ def write_encoder(path: str | os.PathLike[str], saved: SavedEncoder) -> None:
     """
     state, arrays = saved.encoder.to_state()
     kind = saved.kind, type(saved.encoder)
-    header = _HEADERS[kind](text=saved.text, id_column=saved.id_column, ignored=saved.ignored, state=state)
+    header_type = _HEADERS[kind]
+    joint = {"columns": list(saved.columns)} if issubclass(header_type, _JointHeader) else {}
+    header = header_type(text=saved.text, id_column=saved.id_column, ignored=saved.ignored, state=state, **joint)
     write_contents(path, "encoder", header, arrays)
 
 
@@ -102,4 +118,5 @@ def read_encoder(path: str | os.PathLike[str]) -> SavedEncoder:
 def _restored(header: Any, arrays: dict[str, Array]) -> SavedEncoder:
     kind, encoder_type = _ENCODERS[type(header)]
     encoder = encoder_type.from_state(header.state, arrays)
-    return SavedEncoder(kind, header.text, header.id_column, header.ignored, encoder)
+    columns = header.columns if isinstance(header, _JointHeader) else ()
+    return SavedEncoder(kind, header.text, header.id_column, header.ignored, encoder, columns)

@@ -41,19 +41,18 @@ def encoder_for(
     )
     if rows.kind == "table":
         return table
-    part = None if rows.columns is None else rows.kind
     if rows.kind == "images":
         name = DEFAULT_NETWORK if encoder == AUTO else encoder
         images = ImageEncoder(name, skip_bad=skip_bad, max_pixels=max_pixels, cache=cache, progress=progress)
-        blocks = [Block(name, images, part)]
+        blocks = [Block(name, images)]
     else:
-        blocks = text_blocks(encoder, part, cache=cache, progress=progress)
+        blocks = text_blocks(encoder, cache=cache, progress=progress)
     if rows.columns is not None:
-        blocks.append(Block(COLUMNS, table, COLUMNS))
+        blocks.append(Block(COLUMNS, table))
     return blocks[0].encoder if len(blocks) == 1 else JointEncoder(blocks, seed=seed)
 
 
-def text_blocks(names: str, part: str | None = None, *, cache: bool = False, progress: bool = False) -> list[Block]:
+def text_blocks(names: str, *, cache: bool = False, progress: bool = False) -> list[Block]:
     """Return the blocks of features that texts may have by these encoders.
 
     ``auto`` is TF-IDF, and the packaged embedding beside it where that is installed.
@@ -64,9 +63,9 @@ def text_blocks(names: str, part: str | None = None, *, cache: bool = False, pro
     blocks = []
     for name in dict.fromkeys(chosen):
         if name == TFIDF:
-            blocks.append(Block("TF-IDF", TextEncoder(), part))
+            blocks.append(Block("TF-IDF", TextEncoder()))
         else:
-            blocks.append(Block(name, EmbeddingEncoder(name, cache=cache, progress=progress), part))
+            blocks.append(Block(name, EmbeddingEncoder(name, cache=cache, progress=progress)))
     return blocks
 
 

@@ -15,7 +15,8 @@ from angpn.labelling.block_weights import choose_weights, join_blocks
 from angpn.labelling.embedding_encoder import EmbeddingEncoder, EmbeddingState
 from angpn.labelling.encoders import Encoder, TextEncoder
 from angpn.labelling.image_encoder import ImageEncoder, ImageState
-from angpn.utils.schema import Positive, Saved, Size
+from angpn.labelling.input_rows import COLUMNS
+from angpn.utils.schema import Saved, Size
 from angpn.utils.typing import Array
 
 
@@ -25,21 +26,20 @@ class Block(NamedTuple):
     Attributes:
         name: What it is called in messages.
         encoder: What makes it.
-        part: Which part of the content it is made of, None where the content has no parts.
     """
 
     name: str
     encoder: Encoder
-    part: str | None = None
 
 
 class BlockState(Saved, frozen=True):
     """What a file keeps of a block that has a weight."""
 
     name: str
-    part: str | None
     weight: Annotated[float, Meta(gt=0, le=1)]
-    scale: Positive | None  # what its features are multiplied by, or None where rows have unit length
+    scale: (
+        Annotated[float, Meta(gt=0, le=1e15)] | None
+    )  # what its features are multiplied by, or None where rows have unit length
     n_features: Size
 
 
@@ -146,9 +146,7 @@ class JointEncoder:
             state, of_block = block.encoder.to_state()
             arrays |= {f"{len(states)}.{name}": array for name, array in of_block.items()}
             states.append(
-                _BLOCKS[type(block.encoder)](
-                    name=block.name, part=block.part, weight=weight, scale=scale, n_features=width, state=state
-                )
+                _BLOCKS[type(block.encoder)](name=block.name, weight=weight, scale=scale, n_features=width, state=state)
             )
         return JointState(states), arrays
 
@@ -161,7 +159,9 @@ class JointEncoder:
             encoder = _ENCODERS[type(saved)].from_state(saved.state, own)
             if encoder.n_features not in (None, saved.n_features):
                 raise ValueError(f"the block {saved.name!a:.40} has {encoder.n_features} features")
-            blocks.append(Block(saved.name, encoder, saved.part))
+            blocks.append(Block(saved.name, encoder))
+        if len({block.name for block in blocks}) < len(blocks):
+            raise ValueError("two blocks have the same name")
         unknown = [name for name in arrays if name.partition(".")[0] not in map(str, range(len(blocks)))]
         if unknown:
             raise ValueError(f"there is an array {unknown[0]!a:.40} that does not belong there")
@@ -210,13 +210,19 @@ def _without_unreadable(block: Block, content: Any, y: Any) -> tuple[Any, Any]:
     kept = [row for row in range(len(images)) if row not in block.encoder.unreadable]
     if not isinstance(content, Mapping):
         return [images[row] for row in kept], y
-    others = {name: part[kept] for name, part in content.items() if name != block.part}
-    return {**others, block.part: [images[row] for row in kept]}, None if y is None else y[kept]
+    of_images = _part_name(content, block)
+    others = {name: part[kept] for name, part in content.items() if name != of_images}
+    return {of_images: [images[row] for row in kept], **others}, None if y is None else y[kept]
 
 
 def _part(content: Any, block: Block) -> Any:
-    """Return what a block is made of; a saved model whose other blocks have no weight needs no other parts."""
-    return content[block.part] if isinstance(content, Mapping) else content
+    """Return what a block is made of; where columns have no weight, a saved model needs none."""
+    return content[_part_name(content, block)] if isinstance(content, Mapping) else content
+
+
+def _part_name(content: Mapping[str, Any], block: Block) -> str:
+    """Return which part of the content a block is made of: columns, or what stands beside them."""
+    return next(name for name in content if (name == COLUMNS) == isinstance(block.encoder, TableEncoder))
 
 
 def _scale(block: Block, rows: Any) -> float | None:

@@ -119,4 +119,15 @@ def _restored(header: Any, arrays: dict[str, Array]) -> SavedEncoder:
     kind, encoder_type = _ENCODERS[type(header)]
     encoder = encoder_type.from_state(header.state, arrays)
     columns = header.columns if isinstance(header, _JointHeader) else ()
+    if isinstance(encoder, JointEncoder):
+        _check_blocks(encoder, kind, columns)
     return SavedEncoder(kind, header.text, header.id_column, header.ignored, encoder, columns)
+
+
+def _check_blocks(encoder: JointEncoder, kind: Kind, columns: Sequence[str]) -> None:
+    """Check that blocks are of what the rows have: texts or images, and columns where there are any."""
+    of_kind = ImageEncoder if kind == "images" else TextEncoder | EmbeddingEncoder
+    n_tables = sum(isinstance(block.encoder, TableEncoder) for block in encoder.blocks)
+    others = [block for block in encoder.blocks if not isinstance(block.encoder, TableEncoder)]
+    if n_tables != bool(columns) or not all(isinstance(block.encoder, of_kind) for block in others):
+        raise ValueError(f"its blocks are not those of {kind} with {len(columns)} columns")

@@ -28,7 +28,7 @@ class EmbeddingState(Saved, frozen=True):
 
 
 class EmbeddingEncoder:
-    """Sentence embeddings of texts; a text of white space alone has an empty row.
+    """Sentence embeddings of texts; a text without a letter or digit has an empty row, as it has by TF-IDF.
 
     Args:
         name: The embedding, see :func:`~angpn.features.text_embeddings.load_text_embedding`.
@@ -55,7 +55,7 @@ class EmbeddingEncoder:
         """Return the embeddings of texts."""
         embedding = self._load()
         texts = list(content)
-        places = [place for place, text in enumerate(texts) if text.strip()]
+        places = [place for place, text in enumerate(texts) if any(map(str.isalnum, text))]
         if not places:
             raise ValueError(f"the {len(texts)} texts must have a word, got none; pass other texts")
         vectors = self._encode(embedding, [texts[place] for place in places])

@@ -1,6 +1,7 @@
 """The folder of a project: one writer, the same rows, and images that come and go."""
 
 import errno
+import json
 
 import numpy as np
 import pytest
@@ -187,3 +188,16 @@ def polars_rows(path):
     import polars
 
     return polars.read_csv(path, infer_schema=False).to_dicts()
+
+
+def test_an_encoder_is_never_taken_from_the_folder(annotate, photos):
+    """It may name any code, and a folder may come from a stranger."""
+    server = annotate(photos)
+    folder = server.session.project.folder
+    server.close()
+    path = folder / "annotate" / "project.json"
+    known = json.loads(path.read_bytes())
+    known["options"]["encoder"] = "antigravity:fly"
+    path.write_text(json.dumps(known))
+    assert load_project(folder).options.encoder == "auto"
+    assert load_project(folder, "timm:net").options.encoder == "timm:net"

@@ -158,7 +158,7 @@ class AnnotationServer:
         if self._in_memory:
             return self.write_results()
         with self._exporting:
-            return export_apart(self._project.folder)
+            return export_apart(self._project.folder, self._options.encoder)
 
     def close(self) -> None:
         """Let others open the project."""

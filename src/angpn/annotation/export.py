@@ -17,22 +17,23 @@ from angpn.annotation.state import AnnotationState
 _NICENESS = 10
 
 
-def export_results(folder: Path) -> Results:
+def export_results(folder: Path, encoder: str = "auto") -> Results:
     """Write the results of a project, without a server.
 
     Args:
         folder: The output folder.
+        encoder: The encoder of its rows.
 
     Raises:
         ValueError: If the project, its input or its log cannot be used.
         OSError: If something cannot be read or written.
     """
-    saved = load_project(folder)
+    saved = load_project(folder, encoder)
     state = AnnotationState(len(saved.rows.ids), saved.entries)
     return write_results(state, saved.options, saved.rows, folder)
 
 
-def export_apart(folder: Path) -> Results:
+def export_apart(folder: Path, encoder: str = "auto") -> Results:
     """Do the same in a process of its own.
 
     Raises:
@@ -40,7 +41,7 @@ def export_apart(folder: Path) -> Results:
         RuntimeError: If the process ended without an answer.
     """
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "angpn.annotation.export", str(folder)],
+        [sys.executable, "-P", "-m", "angpn.annotation.export", str(folder), encoder],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C in the terminal is for the server
@@ -58,7 +59,7 @@ def export_apart(folder: Path) -> Results:
 
 
 def main() -> None:
-    """Write the results of the folder that is the argument, and what came of it to standard output."""
+    """Write the results of the folder and by the encoder in the arguments, and what came of it to standard output."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not come into the answer
     if hasattr(os, "nice"):
@@ -66,7 +67,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     answer: Results | Exception
     try:
-        answer = export_results(Path(sys.argv[1]))
+        answer = export_results(Path(sys.argv[1]), sys.argv[2])
     except (ValueError, OSError, RuntimeError) as error:
         answer = error
     with answers:

@@ -27,6 +27,13 @@ def test_an_estimator_is_made_without_the_compiler():
     assert "numba" not in loaded_after("from angpn import ANGPNClassifier, ANGPNNetworkClassifier; ANGPNClassifier()")
 
 
+def test_an_estimator_is_made_without_other_estimators_of_scikit_learn():
+    code = "import sys; from angpn import ANGPNClassifier; ANGPNClassifier(); "
+    code += "print(*(f'sklearn.{name}' in sys.modules for name in ('cluster', 'linear_model', 'metrics')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"] * 3
+
+
 def test_the_annotation_server_reads_rows_and_answers_without_what_learns(tmp_path):
     (tmp_path / "texts.txt").write_text("one\ntwo\n")
     code = "from angpn.annotation.command import AnnotationOptions, AnnotationServer; from pathlib import Path; "

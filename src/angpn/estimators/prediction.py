@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse
 import torch
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from angpn.estimators.fitted_models import Fitted
@@ -120,6 +119,8 @@ class PredictionMixin(TransformerMixin, BaseEstimator):  # a transformer, so tha
             weights = checked_weights(weights, torch.from_numpy(labels.codes[known]), torch.float64)
             assert weights is not None
             check_some_weight(weights, "scored")
+        from sklearn.metrics import accuracy_score  # here, since it takes longer to import than to compute
+
         return float(accuracy_score(truth, predicted, sample_weight=weights))
 
     def _answer_new(self, X: Any, distances: Any, answer: Answer, width: int) -> Array:  # (r,) or (r, width)

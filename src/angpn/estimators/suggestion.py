@@ -5,7 +5,6 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import scipy.sparse
 import torch
-from sklearn.cluster import KMeans
 from sklearn.preprocessing import normalize
 
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
@@ -135,6 +134,8 @@ def _typiclust(pool: Pool, candidates: Array, references: Array, n: int, seed: i
     labelled = pool.features[pool.labelled]
     both = np.concatenate([features, labelled])
     n_clusters = min(len(labelled) + n, _MOST_CLUSTERS, len(np.unique(both, axis=0)))
+    from sklearn.cluster import KMeans  # here, since it imports half of scikit-learn
+
     clusters = KMeans(n_clusters, n_init=1, random_state=seed).fit_predict(both)
     own, given = clusters[: len(features)], np.bincount(clusters[len(features) :], minlength=n_clusters)
     sizes = np.bincount(own, minlength=n_clusters)

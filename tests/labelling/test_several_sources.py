@@ -106,6 +106,26 @@ def test_clusters_of_texts_with_columns(goods, tmp_path):
     assert np.mean([max(map(group.count, group)) / len(group) for group in groups.values()]) > 0.8
 
 
+def suggested(*arguments):
+    done = run("suggest", *arguments, "-o", "-")
+    assert done.exit_code == 0, done.output
+    return [line.split(",")[0] for line in done.stdout.splitlines()[1:]]
+
+
+def test_rows_are_suggested_by_texts_and_columns(goods, tmp_path):
+    path, truth = goods
+    options = path, "--text", "body", "--id-column", "ref", "--encoder", "tfidf", "--columns", "price,brand"
+    assert {truth[name] for name in suggested(*options, "-n", "8")} == set(truth.values())  # without any label
+    done = run("suggest", *options, "--label-column", "kind", "-n", "3", "-o", tmp_path / "next.csv", "--json")
+    assert done.exit_code == 0, done.output
+    about = json.loads(done.stdout)
+    assert (about["numbers"], about["categories"]) == (["price"], ["brand"])
+    assert about["read"] == ["features: TF-IDF and columns"]
+    assert all(row["suggestion"] == truth[row["id"]] for row in about["suggested"])
+    error = one_line_error(run("suggest", *options[:-1], "cost", "-o", "-"))
+    assert "goods.csv must have a column 'cost' beside those of ids, labels and texts, got none there" in error
+
+
 @pytest.fixture
 def pictures(tmp_path):
     """Grey images, dark or light, and a column that tells each of these in two."""
@@ -168,6 +188,22 @@ def test_images_with_a_table_of_columns(pictures, tmp_path):
     assert error == (
         "error: --table FILE must have the columns of the images, as the model was fitted on them, got none; pass it"
     )
+
+
+def test_images_with_a_table_are_suggested_by_both(pictures, tmp_path):
+    folder, table, labels, truth = pictures
+    (folder / "07.png").write_bytes(b"no image")
+    beside = "--table", table, "--id-column", "file", "--columns", "weight", "--encoder", brightness(tmp_path)
+    first = suggested(folder, *beside, "--skip-bad", "-n", "8")
+    assert {truth[name] for name in first} == set(truth.values())
+    first = suggested(folder, *beside, "--skip-bad", "-n", "8", "--per-cluster")
+    assert len({truth[name] for name in first}) > 1
+    done = run("suggest", folder, *beside, "--skip-bad", "--labels", labels, "-o", tmp_path / "next.csv", "--json")
+    assert done.exit_code == 0, done.output
+    about = json.loads(done.stdout)
+    assert list(about["skipped"]) == ["07.png"]
+    assert about["rows"] == 79
+    assert np.mean([row["suggestion"] == truth[row["id"]] for row in about["suggested"]]) > 0.8
 
 
 def test_tables_that_do_not_fit_images(pictures, tmp_path):

@@ -126,6 +126,25 @@ def test_rows_are_suggested_by_texts_and_columns(goods, tmp_path):
     assert "goods.csv must have a column 'cost' beside those of ids, labels and texts, got none there" in error
 
 
+def test_a_dry_run_says_how_columns_beside_texts_were_read(goods, tmp_path):
+    dry = "--columns", "price,brand", "--dry-run"
+    done = label_goods(goods, tmp_path / "out", *dry)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-2:] == ["numbers: price", "categories: brand"]
+    frame = polars.read_csv(goods[0]).with_columns(price=polars.format("{} EUR", "price"))
+    frame = frame.with_columns(price=polars.when(polars.col("ref") == "G5").then(None).otherwise("price"))
+    frame.write_csv(tmp_path / "goods.csv")
+    messy = tmp_path / "goods.csv", None
+    error = one_line_error(label_goods(messy, tmp_path / "out", *dry))
+    assert "'price' lacks 1 of 200 values, the first in row 5" in error
+    facts = json.loads(label_goods(messy, tmp_path / "out", *dry, "--impute", "--json").stdout)
+    assert facts["numbers"] == ["price"]
+    assert facts["read"][-1].startswith("price: '")
+    assert facts["imputed"][0]["column"] == "price"
+    assert facts["empty"] is None  # texts were not looked at
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture
 def pictures(tmp_path):
     """Grey images, dark or light, and a column that tells each of these in two."""
@@ -204,6 +223,15 @@ def test_images_with_a_table_are_suggested_by_both(pictures, tmp_path):
     assert list(about["skipped"]) == ["07.png"]
     assert about["rows"] == 79
     assert np.mean([row["suggestion"] == truth[row["id"]] for row in about["suggested"]]) > 0.8
+
+
+def test_a_dry_run_says_how_the_table_of_images_was_read_and_reads_no_image(pictures, tmp_path):
+    folder, table, labels, _ = pictures
+    (folder / "07.png").write_bytes(b"no image")
+    beside = "--table", table, "--id-column", "file", "--columns", "weight"
+    done = run("label", folder, "--labels", labels, "-o", tmp_path / "out", *beside, "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-2:] == ["numbers: weight", "read as: 1 rows of weights.csv without an image"]
 
 
 def test_tables_that_do_not_fit_images(pictures, tmp_path):

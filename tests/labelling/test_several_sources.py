@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from angpn.cli import app
-from label_inputs import partial_labels, read_predictions, write_labels
+from label_inputs import brightness, partial_labels, read_predictions, write_labels
 
 WORDS = {"fruit": "apple pear plum ripe sweet juice", "tool": "hammer saw drill steel blade handle"}
 
@@ -167,20 +167,6 @@ def pictures(tmp_path):
         tmp_path / "labels.csv", names, partial_labels(np.array([truth[name] for name in names]), 0.3)
     )
     return folder, table, labels, truth
-
-
-def brightness(folder):
-    """Write a network whose features are the colours of an image, as TorchScript."""
-    import warnings
-
-    import torch
-    from torch import nn
-
-    path = folder / "colours.pt"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        torch.jit.script(nn.AvgPool2d(8)).save(str(path))
-    return path
 
 
 def test_images_with_a_table_of_columns(pictures, tmp_path):

@@ -1,4 +1,4 @@
-"""Words of synthetic texts, and helpers that write label files and read predictions."""
+"""Words of synthetic texts, and helpers that write label files, networks and workbooks, and read predictions."""
 
 import csv
 import zipfile
@@ -35,6 +35,20 @@ def write_labels(path, ids, labels):
 def read_predictions(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def brightness(folder):
+    """Write a network whose features are the colours of an image, as TorchScript."""
+    import warnings
+
+    import torch
+    from torch import nn
+
+    path = folder / "colours.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.jit.script(nn.AvgPool2d(8)).save(str(path))
+    return path
 
 
 def write_workbook(path, sheets):

@@ -69,6 +69,9 @@ def test_a_taken_port_is_one_line_and_locks_nothing(digits, tmp_path):
     [
         ([], "an input must be named, got none; pass a folder of images or a file, or --export OUT"),
         (["-"], "the input must be a file that can be read again after a restart, got -"),
+        (["{digits}", "--table", "-"], "--table must be a file that can be read again after a restart, got -"),
+        (["{digits}", "--table", "a.csv"], "--table is for columns of a folder of images, got"),
+        (["{digits}", "--columns", "a"], "--columns is for columns beside --text, got no --text"),
         (["nowhere"], "nowhere must be a file or folder, got none there"),
         (["--export", "nowhere"], "must be an output folder of angpn annotate, got one without a project"),
         (["{digits}", "--audit", "2"], "--audit must lie between 0 and 1, got 2.0"),

@@ -84,6 +84,17 @@ def test_cells_of_a_table():
     assert contents.search("b") == [1]  # an id, and a brand
 
 
+def test_columns_beside_texts_and_images_are_shown_and_searched(images):
+    frame = polars.DataFrame({"price": [1.5, None], "brand": ["Acme", "Bolt"]})
+    contents = Contents(Rows("text", ["a", "b"], ["short", "long"], None, columns=frame))
+    assert contents.of(1) == {"kind": "text", "text": "long", "cells": [["price", ""], ["brand", "Bolt"]]}
+    assert contents.search("acme") == contents.search("short") == [0]
+    pictures = Contents(images.rows._replace(columns=polars.DataFrame({"weight": [3, 4, 5]})))
+    assert (pictures.of(0)["kind"], pictures.of(0)["cells"]) == ("image", [["weight", "3"]])
+    assert (pictures.of(2)["kind"], pictures.of(2)["cells"]) == ("missing", [["weight", "5"]])
+    assert pictures.search("4") == [1]
+
+
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_array])
 def test_numbers_of_an_array(kind):
     matrix = np.array([[1.0, 0.0, 2.0], [0.0, np.inf, 0.0]])

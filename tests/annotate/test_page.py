@@ -304,6 +304,25 @@ def test_numbers_that_are_missing_and_small_pictures(show):
     page.wait_for_selector("#stage .picture.pixels")  # 8 x 8, shown as squares
 
 
+@pytest.mark.parametrize("width", [360, 1200])
+def test_cells_beside_texts_and_pictures_are_shown_where_a_row_is_large(show, width):
+    beside = {"cells": [["price", "12.50"], ["brand", "Acme"]]}
+    picture = {"kind": "image", "url": "/api/image/1", "width": 8, "height": 8}
+    page = show(FakeProject([{"kind": "text", "text": "Steel blade", **beside}, {**picture, **beside}] * 10, CLASSES),
+        width=width)  # fmt: skip
+    assert page.inner_text("#stage .text") == "Steel blade"
+    assert page.inner_text("#stage .cells").split() == ["price", "12.50", "brand", "Acme"]
+    page.keyboard.press("1")
+    page.wait_for_selector("#stage .picture.pixels")
+    inside = "(one) => one.closest('.stage').getBoundingClientRect().bottom - one.getBoundingClientRect().bottom"
+    assert page.eval_on_selector("#stage .cells", inside) > 0  # no need to scroll
+    assert page.eval_on_selector("#stage .picture", "(one) => one.getBoundingClientRect().height") > 80
+    assert page.locator("#stage .cells").count() == 1
+    page.keyboard.press("g")
+    page.wait_for_selector(".cell")
+    assert page.locator(".cell .cells").count() == 0
+
+
 def test_groups_and_map_appear_when_they_are_there(show):
     project = FakeProject(texts(), CLASSES)
     model = project.state()["model"]

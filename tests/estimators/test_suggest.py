@@ -9,6 +9,8 @@ from numpy.testing import assert_array_equal
 from sklearn.datasets import load_digits, make_blobs
 
 from angpn import ANGPNClassifier, suggest
+from angpn.estimators.suggest import find_suggestions
+from angpn.estimators.suggestion import pool_without_model
 
 STRATEGIES = ("herding", "typiclust", "probcover", "random")
 
@@ -29,6 +31,22 @@ def test_without_labels_each_cluster_gets_one_before_any_gets_two(blobs):
     for strategy, least in (("herding", 8), ("typiclust", 8), ("probcover", 6)):  # whose balls take the densest first
         first = suggest(X, 8, strategy=strategy, random_state=0)
         assert len(np.unique(truth[first])) >= least, strategy
+
+
+def test_rows_of_unit_length_keep_the_weights_of_their_columns():
+    truth = np.arange(120) % 6
+    noise = np.random.default_rng(0).normal(size=(120, 200)) * np.logspace(-5, -2, 200)
+    X = np.hstack([np.eye(6)[truth], noise])
+
+    def share_of_neighbors_of_the_same_class(scaling):
+        features = pool_without_model(X, np.full(120, -1), 0, scaling).features
+        nearest = (features @ features.T - 9 * np.eye(120)).argmax(axis=1)
+        return np.mean(truth[nearest] == truth)
+
+    assert share_of_neighbors_of_the_same_class("unit") == 1
+    assert share_of_neighbors_of_the_same_class("auto") < 0.8  # a table, whose columns of noise count as much
+    found = find_suggestions(X, 6, random_state=0, scaling="unit")
+    assert {truth[one.row] for one in found} == set(range(6))
 
 
 def test_clusters_with_labels_come_last(blobs):

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from angpn.cli import app
-from label_inputs import partial_labels, read_predictions, write_labels
+from label_inputs import brightness, partial_labels, read_predictions, write_labels
 
 WORDS = {"fruit": "apple pear plum ripe sweet juice", "tool": "hammer saw drill steel blade handle"}
 
@@ -106,6 +106,45 @@ def test_clusters_of_texts_with_columns(goods, tmp_path):
     assert np.mean([max(map(group.count, group)) / len(group) for group in groups.values()]) > 0.8
 
 
+def suggested(*arguments):
+    done = run("suggest", *arguments, "-o", "-")
+    assert done.exit_code == 0, done.output
+    return [line.split(",")[0] for line in done.stdout.splitlines()[1:]]
+
+
+def test_rows_are_suggested_by_texts_and_columns(goods, tmp_path):
+    path, truth = goods
+    options = path, "--text", "body", "--id-column", "ref", "--encoder", "tfidf", "--columns", "price,brand"
+    assert {truth[name] for name in suggested(*options, "-n", "8")} == set(truth.values())  # without any label
+    done = run("suggest", *options, "--label-column", "kind", "-n", "3", "-o", tmp_path / "next.csv", "--json")
+    assert done.exit_code == 0, done.output
+    about = json.loads(done.stdout)
+    assert (about["numbers"], about["categories"]) == (["price"], ["brand"])
+    assert about["read"] == ["features: TF-IDF and columns"]
+    assert all(row["suggestion"] == truth[row["id"]] for row in about["suggested"])
+    error = one_line_error(run("suggest", *options[:-1], "cost", "-o", "-"))
+    assert "goods.csv must have a column 'cost' beside those of ids, labels and texts, got none there" in error
+
+
+def test_a_dry_run_says_how_columns_beside_texts_were_read(goods, tmp_path):
+    dry = "--columns", "price,brand", "--dry-run"
+    done = label_goods(goods, tmp_path / "out", *dry)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-2:] == ["numbers: price", "categories: brand"]
+    frame = polars.read_csv(goods[0]).with_columns(price=polars.format("{} EUR", "price"))
+    frame = frame.with_columns(price=polars.when(polars.col("ref") == "G5").then(None).otherwise("price"))
+    frame.write_csv(tmp_path / "goods.csv")
+    messy = tmp_path / "goods.csv", None
+    error = one_line_error(label_goods(messy, tmp_path / "out", *dry))
+    assert "'price' lacks 1 of 200 values, the first in row 5" in error
+    facts = json.loads(label_goods(messy, tmp_path / "out", *dry, "--impute", "--json").stdout)
+    assert facts["numbers"] == ["price"]
+    assert facts["read"][-1].startswith("price: '")
+    assert facts["imputed"][0]["column"] == "price"
+    assert facts["empty"] is None  # texts were not looked at
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture
 def pictures(tmp_path):
     """Grey images, dark or light, and a column that tells each of these in two."""
@@ -128,20 +167,6 @@ def pictures(tmp_path):
         tmp_path / "labels.csv", names, partial_labels(np.array([truth[name] for name in names]), 0.3)
     )
     return folder, table, labels, truth
-
-
-def brightness(folder):
-    """Write a network whose features are the colours of an image, as TorchScript."""
-    import warnings
-
-    import torch
-    from torch import nn
-
-    path = folder / "colours.pt"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        torch.jit.script(nn.AvgPool2d(8)).save(str(path))
-    return path
 
 
 def test_images_with_a_table_of_columns(pictures, tmp_path):
@@ -168,6 +193,31 @@ def test_images_with_a_table_of_columns(pictures, tmp_path):
     assert error == (
         "error: --table FILE must have the columns of the images, as the model was fitted on them, got none; pass it"
     )
+
+
+def test_images_with_a_table_are_suggested_by_both(pictures, tmp_path):
+    folder, table, labels, truth = pictures
+    (folder / "07.png").write_bytes(b"no image")
+    beside = "--table", table, "--id-column", "file", "--columns", "weight", "--encoder", brightness(tmp_path)
+    first = suggested(folder, *beside, "--skip-bad", "-n", "8")
+    assert {truth[name] for name in first} == set(truth.values())
+    first = suggested(folder, *beside, "--skip-bad", "-n", "8", "--per-cluster")
+    assert len({truth[name] for name in first}) > 1
+    done = run("suggest", folder, *beside, "--skip-bad", "--labels", labels, "-o", tmp_path / "next.csv", "--json")
+    assert done.exit_code == 0, done.output
+    about = json.loads(done.stdout)
+    assert list(about["skipped"]) == ["07.png"]
+    assert about["rows"] == 79
+    assert np.mean([row["suggestion"] == truth[row["id"]] for row in about["suggested"]]) > 0.8
+
+
+def test_a_dry_run_says_how_the_table_of_images_was_read_and_reads_no_image(pictures, tmp_path):
+    folder, table, labels, _ = pictures
+    (folder / "07.png").write_bytes(b"no image")
+    beside = "--table", table, "--id-column", "file", "--columns", "weight"
+    done = run("label", folder, "--labels", labels, "-o", tmp_path / "out", *beside, "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-2:] == ["numbers: weight", "read as: 1 rows of weights.csv without an image"]
 
 
 def test_tables_that_do_not_fit_images(pictures, tmp_path):

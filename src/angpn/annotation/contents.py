@@ -1,4 +1,4 @@
-"""What a row shows: an image, a text, the cells of a table, or numbers."""
+"""What a row shows: an image, a text, the cells of a table, or numbers; cells also beside an image or a text."""
 
 import io
 import math
@@ -62,6 +62,11 @@ class Contents:
 
     def of(self, row: int) -> Content:
         """Return what is shown of a row; why not, where its file was deleted or damaged meanwhile."""
+        beside = self.rows.columns
+        return self._alone(row) | ({} if beside is None else {"cells": _cells(beside, row)})
+
+    def _alone(self, row: int) -> Content:
+        """Return the same without columns beside texts or images."""
         if self.rows.kind == "images":
             try:
                 width, height = self._size(row)
@@ -72,9 +77,7 @@ class Contents:
             text = self._texts[row]
             return {"kind": "text", "text": text[:MAX_TEXT]} | ({"cut": True} if len(text) > MAX_TEXT else {})
         if self.rows.kind == "table":
-            frame = self.rows.content
-            cells = zip(frame.columns[:MAX_CELLS], frame.row(row)[:MAX_CELLS], strict=True)
-            return {"kind": "cells", "cells": [[name, _cell(value)] for name, value in cells]}
+            return {"kind": "cells", "cells": _cells(self.rows.content, row)}
         image = None if self._images is None else f"/api/image/{row}"
         return {"kind": "array", "values": _numbers(self.rows.content, row), "image": image}
 
@@ -133,12 +136,18 @@ class Contents:
         found = [wanted in name.casefold() for name in self.rows.ids]
         if self._texts is not None:
             found = [one or wanted in text.casefold() for one, text in zip(found, self._texts, strict=True)]
-        elif self.rows.kind == "table":
-            frame = self.rows.content
+        frame = self.rows.content if self.rows.kind == "table" else self.rows.columns
+        if frame is not None:
             columns = [polars.col(name).cast(polars.String, strict=False).fill_null("") for name in frame.columns]
             lines = frame.select(polars.concat_str(columns, separator="\n")).to_series().to_list()
             found = [one or wanted in line.casefold() for one, line in zip(found, lines, strict=True)]
         return [row for row, is_found in enumerate(found) if is_found]
+
+
+def _cells(frame: polars.DataFrame, row: int) -> list[list[str]]:
+    """Return the first columns of a row, each with its name."""
+    cells = zip(frame.columns[:MAX_CELLS], frame.row(row)[:MAX_CELLS], strict=True)
+    return [[name, _cell(value)] for name, value in cells]
 
 
 def _cell(value: Any) -> str:

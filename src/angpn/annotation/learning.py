@@ -23,7 +23,7 @@ from angpn.estimators.clustering import ANGPNClusterer
 from angpn.estimators.eligible_rows import EligibleRows
 from angpn.estimators.suggestion import Suggestion, choose, directions, pool_without_model
 from angpn.labelling.cluster_names import can_name_clusters, cluster_names
-from angpn.labelling.image_encoder import ImageEncoder
+from angpn.labelling.joint_encoder import images_of, scaling_of
 from angpn.labelling.label_errors import find_suspects
 from angpn.labelling.map_layout import map_layout
 from angpn.utils.labels import UNLABELLED
@@ -51,12 +51,15 @@ class RowLearner:
             rows = rows._replace(content=options.read().content)
         self._n_rows, self._seed, self._ids = len(rows.ids), options.seed, rows.ids
         self._encoder = options.make_encoder(rows)
-        self._features: Any = self._encoder.fit_transform(rows.content)
-        self._unreadable = dict(self._encoder.unreadable) if isinstance(self._encoder, ImageEncoder) else {}
+        self._features: Any = self._encoder.fit_transform(rows.encoded_content)
+        images = images_of(self._encoder)
+        self._unreadable = {} if images is None else dict(images.unreadable)
+        self._scaling = scaling_of(self._encoder, self._features)
         self._kept = np.array([row for row in range(self._n_rows) if row not in self._unreadable])
         self._place = np.full(self._n_rows, -1)
         self._place[self._kept] = np.arange(len(self._kept))
-        self._pool = pool_without_model(self._features, np.full(len(self._kept), UNLABELLED), self._seed)
+        nothing = np.full(len(self._kept), UNLABELLED)
+        self._pool = pool_without_model(self._features, nothing, self._seed, self._scaling)
         self._model: ANGPNClassifier | None = None
 
     def prepared(self) -> Prepared:
@@ -78,7 +81,7 @@ class RowLearner:
 
     def _clusters(self) -> list[ClusterOfRows]:
         try:
-            model = ANGPNClusterer(random_state=self._seed).fit(self._features)
+            model = ANGPNClusterer(scaling=self._scaling, random_state=self._seed).fit(self._features)
         except ValueError:  # rows that are too few, or all alike
             return []
         order = np.argsort(-model.typicality_, kind="stable")
@@ -107,7 +110,7 @@ class RowLearner:
             self._model = None
             return self._cover(wanted)
         if self._model is None:
-            self._model = ANGPNClassifier(random_state=self._seed, warm_start=True)
+            self._model = ANGPNClassifier(scaling=self._scaling, random_state=self._seed, warm_start=True)
         try:
             model = self._model.fit(self._features, y)
         except BaseException:

@@ -198,6 +198,8 @@ def _describe(options: InputOptions, rows: Rows) -> ProjectFile:
         "text": options.text,
         "id_column": options.id_column,
         "drop": list(options.drop),
+        "columns": list(options.columns),
+        "table": None if options.table is None else _absolute(options.table),
         "categorical": list(options.categorical),
         "impute": options.impute,
         "skip_bad": options.skip_bad,
@@ -220,13 +222,19 @@ def _fingerprint(rows: Rows) -> str:
     if rows.kind == "images":
         return ""
     step = max(1, len(rows.ids) // _SAMPLE)
-    content: Any = rows.content[::step]
-    if rows.kind == "table":
-        content = [str(rows.content.columns), *map(str, content.rows())]
-    elif rows.kind == "array":
+    content: Any = _cells(rows.content, step) if rows.kind == "table" else rows.content[::step]
+    if rows.kind == "array":
         content = scipy.sparse.csr_array(content) if scipy.sparse.issparse(content) else np.asarray(content)
     ids = hashlib.sha256("\0".join(rows.ids).encode("utf-8", "surrogateescape")).hexdigest()
-    return fingerprint({"ids": ids, "content": content})
+    parts = {"ids": ids, "content": content}
+    if rows.columns is not None:
+        parts["columns"] = _cells(rows.columns, step)
+    return fingerprint(parts)
+
+
+def _cells(frame: Any, step: int) -> list[str]:
+    """Return names and cells of some rows of a table."""
+    return [str(frame.columns), *map(str, frame[::step].rows())]
 
 
 def _same_rows(known: ProjectFile, options: InputOptions, rows: Rows, folder: Path) -> Rows:
@@ -252,4 +260,9 @@ def _same_rows(known: ProjectFile, options: InputOptions, rows: Rows, folder: Pa
         )
     ids = [*before, *(name for name in rows.ids if name not in numbered)]
     source = Path(options.input)
-    return rows._replace(ids=ids, content=[files[name] if name in files else source / name for name in ids])
+    content = [files[name] if name in files else source / name for name in ids]
+    columns = rows.columns
+    if columns is not None:  # images that were deleted have empty cells, and are left out as unreadable before these
+        places = {name: row for row, name in enumerate(rows.ids)}
+        columns = columns.vstack(columns.clear(1))[[places.get(name, len(places)) for name in ids]]
+    return rows._replace(ids=ids, content=content, columns=columns)

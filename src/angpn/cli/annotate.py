@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from angpn.cli.label import MAX_PIXELS, EncoderName, MaxPixels, NoCache
+from angpn.cli.label import MAX_PIXELS, ColumnNames, EncoderName, MaxPixels, NoCache, TableFile
 from angpn.cli.shared import echo, plain_errors, print_result, split_names
 
 
@@ -24,6 +24,8 @@ def annotate(
     ] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
+    columns: ColumnNames = "",
+    table: TableFile = None,
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
     encoder: EncoderName = "auto",
@@ -65,11 +67,15 @@ def annotate(
             raise ValueError("an input must be named, got none; pass a folder of images or a file, or --export OUT")
         if input == "-":
             raise ValueError("the input must be a file that can be read again after a restart, got -; save it")
+        if table == Path("-"):
+            raise ValueError("--table must be a file that can be read again after a restart, got -; save it")
         options = InputOptions(
             input=input,
             text=text,
             id_column=id_column,
             drop=split_names(drop),
+            columns=split_names(columns),
+            table=table,
             categorical=split_names(categorical),
             impute=impute,
             encoder=encoder,

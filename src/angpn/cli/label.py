@@ -132,6 +132,7 @@ def label(
         write_output,
     )
     from angpn.labelling.empty_rows import find_empty
+    from angpn.labelling.joint_encoder import table_of
     from angpn.labelling.reading_facts import reading_facts
     from angpn.neighbors.distributed import is_main_process, join_process_group
 
@@ -177,6 +178,9 @@ def label(
             if task.rows.kind in ("table", "array"):
                 fitted = make_encoder(task)
                 empty = find_empty(fitted, fitted.fit_transform(task.rows.content, task.y))
+            elif task.rows.columns is not None and (of_columns := table_of(make_encoder(task))) is not None:
+                of_columns.fit_transform(task.rows.columns, task.y)  # not texts and images, which take long
+                fitted = of_columns
             reading = reading_facts(task.rows, fitted, empty)
             lines = [*_task_summary(about), *reading.lines(with_columns=True)]
             print_result({**about, **reading.as_json(), "dry_run": True}, lines, as_json=as_json, quiet=quiet)

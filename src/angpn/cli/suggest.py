@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from angpn.cli.label import MAX_PIXELS, EncoderName, MaxPixels, NoCache
+from angpn.cli.label import MAX_PIXELS, ColumnNames, EncoderName, MaxPixels, NoCache, TableFile
 from angpn.cli.shared import INPUT_HELP, plain_errors, print_data, print_result, split_names
 
 
@@ -40,6 +40,8 @@ def suggest(
     text: Annotated[str | None, typer.Option(help="Column with texts.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
+    columns: ColumnNames = "",
+    table: TableFile = None,
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
     encoder: EncoderName = "auto",
@@ -67,6 +69,8 @@ def suggest(
         text=text,
         id_column=id_column,
         drop=split_names(drop),
+        columns=split_names(columns),
+        table=table,
         categorical=split_names(categorical),
         impute=impute,
         encoder=encoder,

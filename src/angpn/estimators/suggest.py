@@ -1,6 +1,6 @@
 """``angpn.suggest``: which rows to label next."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -54,9 +54,14 @@ def suggest(
 
 
 def find_suggestions(
-    X: Any, n: int, y: Any = None, strategy: Strategy = "herding", random_state: Any = None
+    X: Any,
+    n: int,
+    y: Any = None,
+    strategy: Strategy = "herding",
+    random_state: Any = None,
+    scaling: Literal["auto", "unit"] = "auto",
 ) -> list[Suggestion]:
-    """Return what :func:`suggest` does, with the reasons."""
+    """Return what :func:`suggest` does, with the reasons, for rows with this scaling."""
     X = without_torch(X)
     with naming_table_encoder(X):
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=3)
@@ -67,6 +72,7 @@ def find_suggestions(
         codes = labels.codes
         check_same_rows(len(codes), X.shape[0], "y", "X")
         if len(labels.classes) >= 2:
-            return ANGPNClassifier(random_state=random_state).fit(X, y).suggestions(n, strategy=strategy)
+            model = ANGPNClassifier(scaling=scaling, random_state=random_state)
+            return model.fit(X, y).suggestions(n, strategy=strategy)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
-    return choose(pool_without_model(X, codes, seed), n, strategy, seed)
+    return choose(pool_without_model(X, codes, seed, scaling), n, strategy, seed)

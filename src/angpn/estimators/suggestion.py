@@ -76,9 +76,9 @@ def _again(pool: Pool) -> Array:
     return rows[np.argsort(-worth, kind="stable")]
 
 
-def pool_without_model(X: Any, codes: Array, seed: int) -> Pool:
+def pool_without_model(X: Any, codes: Array, seed: int, scaling: Literal["auto", "unit"] = "auto") -> Pool:
     """Return rows without a model: features propagated on the graph of their neighbours."""
-    graph = AdaptiveGraph.learn(X, AdaptiveGraphOptions(_NEIGHBORS, 0, _HOPS, "auto", "auto", 0.9, seed, False))
+    graph = AdaptiveGraph.learn(X, AdaptiveGraphOptions(_NEIGHBORS, 0, _HOPS, "auto", scaling, 0.9, seed, False))
     assert graph.scaling is not None
     *_, features = after_each_hop(graph.scaling.features(graph.rows), Adjacency(graph.graph, "normalized"), 1.0, _HOPS)
     nothing = None if scipy.sparse.issparse(X) else graph.scaling.transform(np.zeros((1, X.shape[1]), X.dtype))

@@ -1,7 +1,7 @@
 """Several encoders at once: blocks of features, each on a scale of its own, joined with weights that labels choose."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -18,6 +18,8 @@ from angpn.labelling.image_encoder import ImageEncoder, ImageState
 from angpn.labelling.input_rows import COLUMNS
 from angpn.utils.schema import Saved, Size
 from angpn.utils.typing import Array
+
+_Part = TypeVar("_Part", ImageEncoder, TableEncoder)
 
 
 class Block(NamedTuple):
@@ -190,8 +192,12 @@ def columns_of(
 
 def images_of(encoder: Encoder) -> ImageEncoder | None:
     """Return the encoder of images that an encoder is or has."""
-    blocks = encoder.blocks if isinstance(encoder, JointEncoder) else [Block("", encoder)]
-    return next((block.encoder for block in blocks if isinstance(block.encoder, ImageEncoder)), None)
+    return _first_of(encoder, ImageEncoder)
+
+
+def table_of(encoder: Encoder) -> TableEncoder | None:
+    """Return the encoder of columns that an encoder is or has, fitted or not."""
+    return _first_of(encoder, TableEncoder)
 
 
 def scaling_of(
@@ -200,6 +206,11 @@ def scaling_of(
 ) -> Literal["auto", "unit"]:
     """Return the scaling that a classifier must use: one of each column alone would undo the weights of blocks."""
     return "unit" if len(blocks_of(encoder)) > 1 and not scipy.sparse.issparse(features) else "auto"
+
+
+def _first_of(encoder: Encoder, kind: type[_Part]) -> _Part | None:
+    blocks = encoder.blocks if isinstance(encoder, JointEncoder) else [Block("", encoder)]
+    return next((block.encoder for block in blocks if isinstance(block.encoder, kind)), None)
 
 
 def _without_unreadable(block: Block, content: Any, y: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from angpn.estimators.clustering import ANGPNClusterer
 from angpn.estimators.suggest import find_suggestions
 from angpn.estimators.suggestion import Strategy, Suggestion
 from angpn.labelling.empty_rows import find_empty, without_empty
-from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
+from angpn.labelling.joint_encoder import images_of, scaling_of
 from angpn.labelling.label_file import DRAWN_AT_RANDOM, parse_csv, read_label_files
 from angpn.labelling.predictions import csv_text, encode_csv, escape_formula
 from angpn.labelling.reading_facts import ReadingFacts, reading_facts
@@ -27,6 +27,8 @@ from angpn.utils.typing import Array
 
 NEXT = "next.csv"
 HEADER = ("id", "label", "suggestion", "reason")
+
+_Scaling = Literal["auto", "unit"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,18 +105,20 @@ def suggest_rows(options: SuggestOptions, *, progress: bool = False) -> SuggestR
     labels = _labels(options, rows)
     with_labels = len(set(labels.tolist()) - {None}) > 1 and not options.per_cluster
     encoder = options.make_encoder(rows, with_labels=with_labels, progress=progress)
-    features = encoder.fit_transform(rows.content, labels)
+    features = encoder.fit_transform(rows.encoded_content, labels)
     ids, skipped = rows.ids, dict[str, str]()
-    if isinstance(encoder, ImageEncoder) and encoder.unreadable:
-        skipped = {ids[row]: reason for row, reason in encoder.unreadable.items()}
-        kept = [row for row in range(len(ids)) if row not in encoder.unreadable]
+    images = images_of(encoder)
+    if images is not None and images.unreadable:
+        skipped = {ids[row]: reason for row, reason in images.unreadable.items()}
+        kept = [row for row in range(len(ids)) if row not in images.unreadable]
         ids, labels = [ids[row] for row in kept], labels[kept]
     given, empty = labels != np.array(None), find_empty(encoder, features)
     classes = sorted(set(labels[given].tolist()))
+    scaling = scaling_of(encoder, features)
     found = (
-        _per_cluster(features, ids, given | empty, options)
+        _per_cluster(features, ids, given | empty, options, scaling)
         if options.per_cluster
-        else _chosen(features, ids, labels, empty, options)
+        else _chosen(features, ids, labels, empty, options, scaling)
     )
     if not found:
         raise ValueError(
@@ -183,22 +187,24 @@ def _labels(options: SuggestOptions, rows: Rows) -> Array:  # (n,) object, None 
 
 
 def _chosen(
-    features: Any, ids: Sequence[str], labels: Array, empty: Array, options: SuggestOptions
+    features: Any, ids: Sequence[str], labels: Array, empty: Array, options: SuggestOptions, scaling: _Scaling
 ) -> list[SuggestedRow]:
     n = options.n + bool(empty.any())  # of empty rows, which are all alike, one may be among them
     given = labels != np.array(None)
     if len(set(labels[given].tolist())) < 2:
         y = np.where(given, 0, -1)  # one class teaches no model, but its rows are covered
-        found = find_suggestions(features, n, y, options.strategy, options.seed)
+        found = find_suggestions(features, n, y, options.strategy, options.seed, scaling)
         return suggested_rows(ids, without_empty(found, empty)[: options.n], None, options.strategy)
-    model = ANGPNClassifier(random_state=options.seed).fit(features, labels)
+    model = ANGPNClassifier(scaling=scaling, random_state=options.seed).fit(features, labels)
     found = without_empty(model.suggestions(n, strategy=options.strategy), empty)
     return suggested_rows(ids, found[: options.n], model.transduction_, options.strategy)
 
 
-def _per_cluster(features: Any, ids: Sequence[str], left_out: Array, options: SuggestOptions) -> list[SuggestedRow]:
+def _per_cluster(
+    features: Any, ids: Sequence[str], left_out: Array, options: SuggestOptions, scaling: _Scaling
+) -> list[SuggestedRow]:
     """Return the most typical rows of each cluster, one of each in turn."""
-    model = ANGPNClusterer(random_state=options.seed).fit(features)
+    model = ANGPNClusterer(scaling=scaling, random_state=options.seed).fit(features)
     order = np.argsort(-model.typicality_, kind="stable")
     members = [order[(model.labels_[order] == cluster) & ~left_out[order]] for cluster in range(model.n_clusters_)]
     turns = [(turn, cluster) for turn in range(options.n) for cluster in range(model.n_clusters_)]

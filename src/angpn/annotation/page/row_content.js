@@ -1,4 +1,5 @@
 // What a row is: an image, a text, the cells of a table or numbers; large, or small in lists.
+// Cells that a text or an image has beside it are shown where it is large.
 import { el, name, svg } from "./elements.js";
 import { imageAddress } from "./api.js";
 
@@ -44,6 +45,14 @@ function line(values) {
 }
 
 export function content(row, large = false) {
+  const { kind, cells: beside } = row.content;
+  if (!large || kind === "cells" || !beside) return alone(row, large);
+  const both = document.createDocumentFragment();
+  both.append(alone(row, large), cells(beside, large));
+  return both;
+}
+
+function alone(row, large) {
   const { content: it } = row;
   if (it.kind === "image") return image(it.url, row, large, it);
   if (it.kind === "text") {

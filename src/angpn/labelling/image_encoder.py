@@ -1,8 +1,6 @@
 """Encoder of images: features by a pretrained network, and a thumbnail of each; both are cached."""
 
-import base64
 import hashlib
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -16,12 +14,11 @@ from angpn.features.feature_cache import FeatureCache
 from angpn.features.image_file import MAX_PIXELS, read_image
 from angpn.features.image_source import ImageSource
 from angpn.features.images import feature_batches
+from angpn.inspection.thumbnails import THUMBNAIL_PIXELS, data_uri, small_jpeg
 from angpn.utils.array_checks import check_arrays
-from angpn.utils.optional import require
 from angpn.utils.schema import Saved
 from angpn.utils.typing import Array
 
-THUMBNAIL_PIXELS = 64
 _NETWORK: dict[str, Any] = {
     "model": "efficientnet-lite0",
     "layer": "last",
@@ -82,7 +79,7 @@ class ImageEncoder:
                 f"at least one image must be readable, got {len(content)} that are not; {self.unreadable[0]}"
             )
         kept = [images[row] for row in sorted(images)]
-        self.thumbnails = [_data_uri(image.thumbnail) for image in kept]
+        self.thumbnails = [data_uri(image.thumbnail) for image in kept]
         return np.array([np.frombuffer(image.features, "<f4") for image in kept], dtype=np.float32)
 
     def _encode_new(self, content: Sequence[Path]) -> Iterator[dict[int, EncodedImage]]:
@@ -120,7 +117,7 @@ class ImageEncoder:
         def read(place: int) -> Array:
             row = rows[place]
             image = self._read(row, content[row])
-            thumbnails[row] = None if image is None else _small_jpeg(image)
+            thumbnails[row] = None if image is None else small_jpeg(image)
             return np.zeros((8, 8, 3), np.uint8) if image is None else image
 
         for features in feature_batches(ImageSource(len(rows), read), **_NETWORK, progress=self.progress):
@@ -154,25 +151,6 @@ class ImageEncoder:
         """Restore a fitted encoder."""
         check_arrays(arrays, {})
         return cls()
-
-
-def make_thumbnail(
-    image: Array,  # (h, w, 3) uint8
-) -> str:
-    """Return a small JPEG of an image as a data URI."""
-    return _data_uri(_small_jpeg(image))
-
-
-def _small_jpeg(image: Array) -> bytes:
-    picture = require("PIL.Image", "pip install angpn[images]").fromarray(image)
-    picture.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=70)
-    return buffer.getvalue()
-
-
-def _data_uri(jpeg: bytes) -> str:
-    return "data:image/jpeg;base64," + base64.b64encode(jpeg).decode()
 
 
 def _namespace() -> str:

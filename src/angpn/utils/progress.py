@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 _CELLS = 30  # of a bar of plain text
+_LINE = 100  # characters of a line: it covers what was there before, also that of a bar around this one
 _SECONDS = 0.2  # between two states of it: each is a message to the notebook
 
 
@@ -91,7 +92,6 @@ class TextBar:
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._state = what, (0, total, "")
-        self._width = 0  # of the line so far
         self._last = -1.0
 
     def start(self) -> None:
@@ -119,9 +119,8 @@ class TextBar:
         elapsed = self._last - self._begin
         left = _clock(elapsed / share - elapsed) if share else "-:--"
         line = f"{self._what:>10} {completed}/{total} {'█' * filled}{'░' * (_CELLS - filled)} {left} {status}".rstrip()
-        sys.stderr.write("\r" + line.ljust(self._width))
+        sys.stderr.write("\r" + line.ljust(_LINE))
         sys.stderr.flush()
-        self._width = len(line)
 
 
 def _clock(seconds: float) -> str:

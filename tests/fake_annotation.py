@@ -48,13 +48,14 @@ class FakeProject:
         labelled = sum(count.values())
         return {
             "seq": len(self.answers), "kind": "texts", "title": "fake", "n_rows": len(self.contents), "user": "anna",
-            "project": "fake", "target": None,
+            "project": "fake", "target": None, "shared": False,
             "classes": [
                 {"id": number, "name": name, "key": KEYS[number] if number < len(KEYS) else None, "count": count[name]}
                 for number, name in enumerate(self.classes)
             ],
             "counts": {"labelled": labelled, "other": 0, "skipped": 0, "audit": 0, "left": len(self.contents)},
-            "model": {"version": 1, "fitting": False, "labels": 20, "seconds": 0.1, "error": None, "ready": True},
+            "model": {"version": 1, "fitting": False, "labels": 20, "seconds": 0.1, "error": None, "ready": True,
+                      "mapped": True},
             "estimate": None, "undo": "the last label" if self.actions else None,
             "redo": "it again" if self.undone else None, "suspects": 0, "disagreements": 0,
         } | self.overrides  # fmt: skip
@@ -128,7 +129,7 @@ class FakeProject:
             case {"type": "label_many", "rows": rows, "name": name}:
                 self.labels |= dict.fromkeys(rows, name)
             case {"type": "label" | "settle", "row": row, "name": name}:
-                self.labels[row] = name
+                self.labels[row] = name or "other"
             case {"type": "other" | "skip" as kind, "row": row}:
                 self.labels[row] = kind
             case {"type": "clear", "row": row}:

@@ -64,11 +64,17 @@ def describe(measured, curve=(), target=0.95, n_other=0, n_skipped=0):
 
 def test_what_is_told():
     measured = MeasuredAccuracy(0.97, 0.9, 0.99, 100, 0.5, {0: 0.9, 7: 0.1})
-    told = describe(measured, [point(100, 0.97, 100)] * 2)
+    told = describe(measured, [point(90, 0.97, 100), point(100, 0.97, 100)])
     assert told["reached"]
     assert told["recalls"] == {"cat": 0.9}  # the other class was undone since
-    assert told["left_to_doubt"] == "with 100 rows drawn at random the accuracy may be as low as 90%"
+    assert told["left_to_doubt"] == "with 100 rows drawn at random the accuracy may be as low as 90 %"
     assert len(told["curve"]) == 2
+
+
+def test_a_curve_goes_on_from_fewer_labels_after_an_undo():
+    measured = MeasuredAccuracy(0.97, 0.9, 0.99, 100, 0.5, {})
+    curve = [point(labels, 0.9, 100) for labels in (10, 30, 40, 30, 35)]
+    assert [one["labels"] for one in describe(measured, curve)["curve"]] == [10, 30, 35]
 
 
 def test_without_an_audit_nothing_is_told_and_without_a_target_nothing_is_reached():

@@ -17,8 +17,6 @@ from angpn.annotation.command import AnnotationOptions, AnnotationServer
 from angpn.annotation.log import read_entries
 from angpn.labelling.input_options import InputOptions
 
-KILLS = 200
-
 
 def serve_in_fork(path, output):
     """Serve in a forked process, without its learner, and return its number and the address."""
@@ -60,11 +58,11 @@ def post_until_killed(address, numbers, acknowledged):
         numbers.append(numbers[-1] + 1)
 
 
-@pytest.mark.slow
-def test_200_kills_lose_nothing_that_was_acknowledged_and_repeat_nothing(digits, tmp_path):
+@pytest.mark.parametrize("kills", [8, pytest.param(200, marks=pytest.mark.slow)])
+def test_kills_lose_nothing_that_was_acknowledged_and_repeat_nothing(digits, annotate, tmp_path, kills):
     generator = random.Random(0)
     numbers, acknowledged = [0], []
-    for _ in range(KILLS):
+    for _ in range(kills):
         child, address = serve_in_fork(digits[0], tmp_path / "out")
         assert address
         poster = threading.Thread(target=post_until_killed, args=(address, numbers, acknowledged))
@@ -75,8 +73,15 @@ def test_200_kills_lose_nothing_that_was_acknowledged_and_repeat_nothing(digits,
         poster.join()
     entries = read_entries(tmp_path / "out" / "annotate" / "log.jsonl")
     written = [entry.id for entry in entries]
-    assert len(acknowledged) > KILLS
+    assert len(acknowledged) > kills
     assert set(acknowledged) <= set(written)
     assert len(written) == len(set(written))
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
-    print(f"{KILLS} kills, {len(acknowledged)} labels acknowledged, {len(written)} in the log")
+    last = {}  # label of each row
+    for number in range(len(written)):
+        last[number % 150] = f"class {number % 7}"
+    again = annotate(digits[0])
+    assert {row: again.get(f"/api/rows/{row}")["label"] for row in last} == last
+    posted = again.act("label", id=acknowledged[0], row=0, name="class 0")  # as by a page that got no answer
+    assert (posted["done"], posted["state"]["seq"]) == ("done before", len(entries))
+    print(f"{kills} kills, {len(acknowledged)} labels acknowledged, {len(written)} in the log")

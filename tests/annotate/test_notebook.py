@@ -1,10 +1,12 @@
 """``angpn.annotate`` from Python: the same server beside your code, and the labels when asked."""
 
+import io
 import json
 import urllib.request
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.datasets import load_digits
 
 import angpn
@@ -37,8 +39,11 @@ def test_labels_come_back_and_the_same_call_goes_on(rows, tmp_path):
         assert annotation.labelled_at_random.dtype == bool
         assert annotation.export().missing is None
     assert (tmp_path / "out" / "predictions.csv").exists()
-    with angpn.annotate(X, output=tmp_path / "out") as again:
+    images = np.uint8(X.reshape(-1, 8, 8) * 15)
+    with angpn.annotate(X, images=images, output=tmp_path / "out") as again:
         assert (again.labels != np.array(None)).sum() == 20
+        with urllib.request.urlopen(again.address.replace("/?", "/api/image/3?"), timeout=60) as answer:
+            assert np.array_equal(np.asarray(Image.open(io.BytesIO(answer.read())).convert("L")), images[3])
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,8 @@
 """The page of angpn annotate alone, in a headless browser: a server of the tests answers from memory."""
 
-import shutil
-import subprocess
-import tarfile
-
 import pytest
 
+from annotate_pages import saved, serious_faults, until, watch
 from fake_annotation import AUDIT, FakeProject, FakeServer
 from label_pages import HOSTILE
 
@@ -37,10 +34,7 @@ def show(browser):
         page = context.new_page()
         page.fake = server
         page.set_default_timeout(10_000)
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("dialog", lambda shown: (errors.append(f"dialog: {shown.message}"), shown.dismiss()))
-        page.on("request", lambda request: requests.append(request.url))
+        watch(page, errors, requests)
         page.goto(server.address)
         page.wait_for_selector("#stage > *")
         return page
@@ -60,22 +54,13 @@ def show(browser):
     assert [url for url in requests if not url.startswith(own)] == []
 
 
-def until(page, condition):
-    """Wait until a JavaScript expression is true; the page's policy forbids playwright's own way to wait for one."""
-    for _ in range(250):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(40)
-    raise AssertionError(f"never true: {condition}")
-
-
 def on_screen(page):
     return page.evaluate("angpnAnnotate.row().row")
 
 
 def settled(page):
     """Wait until every action was answered."""
-    until(page, "Object.keys(localStorage).every((key) => !key.startsWith('angpn-unsent'))")
+    saved(page)
     return page.fake.project
 
 
@@ -259,6 +244,128 @@ def test_the_panel_says_what_was_measured_and_what_is_left_to_doubt(show):
     assert "Target reached" in page.inner_text("#reached")
 
 
+def test_the_name_of_the_first_class_is_typed_at_once(show):
+    page = show(FakeProject(texts(), []))
+    page.keyboard.type("seven")  # of which s would skip the row
+    page.keyboard.press("Enter")
+    assert settled(page).labels == {0: "seven"}
+    page.keyboard.press("1")
+    assert settled(page).labels == {0: "seven", 1: "seven"}
+
+
+def test_escape_leaves_the_name_of_the_first_class_for_the_keys(show):
+    page = show(FakeProject(texts(), []))
+    page.keyboard.press("Escape")
+    page.keyboard.press("s")
+    assert settled(page).labels == {0: "skip"}
+
+
+def test_keys_are_commands_after_a_click_on_a_tab(show):
+    project = FakeProject(texts(), CLASSES, disagreements=2, suspects=1)
+    project.labels, project.votes = {0: "horse"}, {0: {"anna": "cat", "ben": None}, 1: {"anna": "dog", "ben": "cat"}}
+    page = show(project)
+    page.keyboard.press("r")
+    page.click("label:has-text('Disagreements')")
+    page.wait_for_selector(".vote:has-text('none of these')")
+    page.keyboard.press("x")
+    page.keyboard.press("2")
+    assert settled(page).actions == [
+        {"type": "settle", "row": 0, "name": None},
+        {"type": "settle", "row": 1, "name": "dog"},
+    ]
+
+
+def test_a_suspected_label_may_be_none_of_these(show):
+    project = FakeProject(texts(), CLASSES, suspects=1)
+    project.labels = {0: "horse"}
+    page = show(project)
+    page.keyboard.press("r")
+    page.wait_for_selector("text=The model says")
+    page.click(".review-view button:has-text('None of these')")
+    assert settled(page).actions == [{"type": "other", "row": 0}]
+
+
+def test_a_grid_accepted_twice_in_a_hurry_is_accepted_once(show):
+    page = show(FakeProject(texts(30), CLASSES))
+    page.keyboard.press("g")
+    page.wait_for_selector(".cell")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    until(page, "!document.querySelector('.cell')")
+    assert len(settled(page).actions) == 1
+
+
+def test_numbers_that_are_missing_and_small_pictures(show):
+    rows = [{"kind": "array", "values": [1.5, None, 2.0], "image": None}]
+    rows += [{"kind": "array", "values": [1.5], "image": f"/api/image/{number}"} for number in range(1, 20)]
+    page = show(FakeProject(rows, CLASSES))
+    assert page.inner_text(".figures").split() == ["1.5", "missing", "2"]
+    page.keyboard.press("1")
+    page.wait_for_selector("#stage .picture.pixels")  # 8 x 8, shown as squares
+
+
+def test_groups_and_map_appear_when_they_are_there(show):
+    project = FakeProject(texts(), CLASSES)
+    model = project.state()["model"]
+    project.overrides["model"] = {**model, "version": 0, "mapped": False}
+    page = show(project)
+    page.keyboard.press("1")
+    settled(page)
+    page.keyboard.press("m")
+    page.wait_for_selector("text=The map is being computed")
+    page.keyboard.press("g")
+    page.wait_for_selector("text=Groups appear as soon as")
+    project.overrides["model"] = {**model, "version": 0}
+    page.keyboard.press("u")  # its answer has the new state
+    page.wait_for_selector("option:has-text('group 1')", state="attached")
+    page.wait_for_selector(".cell")
+    page.keyboard.press("m")
+    until(page, "angpnAnnotate.map()?.painted")
+
+
+def test_every_view_shows_a_way_back(show):
+    page = show(FakeProject(texts(), CLASSES), width=360, height=740)
+    assert page.is_disabled("#undo")
+    for key in "lgmr":
+        page.keyboard.press("l")
+        page.keyboard.press("1")
+        settled(page)
+        page.keyboard.press(key)
+        page.click("#undo")
+        until(page, "angpnAnnotate.state().counts.labelled === 0")
+
+
+def test_who_labels_is_asked_where_others_may_label_too(show):
+    page = show(FakeProject(texts(), CLASSES, shared=True))
+    page.wait_for_selector("dialog:has-text('Who labels here?')")
+    page.keyboard.type("ben")
+    page.keyboard.press("Enter")
+    until(page, "document.getElementById('user').textContent.includes('ben')")
+    page.reload()
+    page.wait_for_selector("#stage > *")
+    page.wait_for_timeout(300)
+    assert page.locator("dialog").count() == 0
+
+
+def test_rows_ahead_are_asked_for_anew_when_the_learner_has_chosen_some(show):
+    project = FakeProject(texts(), CLASSES)
+    model = project.state()["model"]
+    project.overrides["model"] = {**model, "version": 0, "ready": False}
+    page = show(project)
+    until(page, "angpnAnnotate.rowsAhead() > 5")
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/api/next" in request.url else None)
+    page.keyboard.press("1")
+    settled(page)
+    assert asked == []
+    project.overrides["model"] = {**model, "version": 0}
+    page.keyboard.press("1")
+    settled(page)
+    page.wait_for_timeout(200)
+    assert len(asked) == 1
+    assert on_screen(page) == 2
+
+
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_user_text_is_shown_as_text(show, hostile):
     contents = [{"kind": "text", "text": hostile}, {"kind": "cells", "cells": [[hostile, hostile]]}] * 20
@@ -289,24 +396,9 @@ def test_a_phone_never_scrolls_sideways(show, scheme):
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, key
 
 
-@pytest.fixture(scope="session")
-def axe(tmp_path_factory):
-    """The source of axe-core, fetched from npm."""
-    folder = tmp_path_factory.mktemp("axe")
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("axe-core comes from npm, which is not installed")
-    fetched = subprocess.run([npm, "pack", "axe-core@4"], cwd=folder, capture_output=True, timeout=120, check=False)
-    if fetched.returncode != 0:
-        pytest.skip("npm could not fetch axe-core")
-    (archive,) = folder.glob("*.tgz")
-    with tarfile.open(archive) as file:
-        return file.extractfile("package/axe.min.js").read().decode()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_fault(show, axe, scheme):
+def test_axe_finds_no_serious_fault(show, scheme):
     page = show(FakeProject(texts(), CLASSES, estimate=ESTIMATE, target=0.95, suspects=2), color_scheme=scheme)
     found = []
     for key in ("l", "1", "g", "m", "r", "?", "Escape", "n", "Escape", "c", "Escape", "Shift+C"):
@@ -314,13 +406,7 @@ def test_axe_finds_no_serious_fault(show, axe, scheme):
         if key == "Escape":
             continue
         page.wait_for_timeout(250)
-        page.evaluate(axe)
-        result = page.evaluate("axe.run()")
-        found += [
-            (key, fault["id"], fault["nodes"][0]["html"])
-            for fault in result["violations"]
-            if fault["impact"] in ("serious", "critical")
-        ]
+        found += serious_faults(page)
     assert found == []
 
 

@@ -1,16 +1,16 @@
 """The page in a headless browser with the real server: digits as image files, labelled by keyboard from nothing."""
 
 import csv
-import os
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_digits
+
+from annotate_pages import saved, until, watch
+from annotate_served import Served
 
 pytestmark = pytest.mark.slow
 
@@ -34,18 +34,13 @@ def serve(digits, tmp_path):
     started = []
 
     def start(port=0):
-        command = [sys.executable, "-m", "angpn", "annotate", str(digits), "-o", str(tmp_path / "out"), "--no-browser"]
-        options = ["--port", str(port), "--target", "0.5", "--audit", "0.4", "--user", "anna"]
-        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True, env={**os.environ})
-        started.append(process)
-        address = next(line for line in process.stdout if line.startswith("http")).strip()
-        return process, address
+        options = ("--port", port, "--target", 0.5, "--audit", 0.4, "--user", "anna")
+        started.append(Served(digits, "-o", tmp_path / "out", *options))
+        return started[-1]
 
     yield start
-    for process in started:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    for served in started:
+        served.kill()
 
 
 @pytest.fixture
@@ -56,45 +51,27 @@ def show(browser):
 
     def open_page(address):
         page = context.new_page()
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
+        watch(page, errors, requests)
         page.goto(address)
-        page.wait_for_selector("#stage > *")
+        page.wait_for_selector("#stage img")
         return page
 
     yield open_page
     context.close()
-    gone = ("Failed to load resource: net::", "Failed to load resource: the server responded with a status of 503")
+    gone = "Failed to load resource: net::"  # while the server is killed
     assert [error for error in errors if not error.startswith(gone)] == []
     assert [url for url in requests if not url.startswith(("http://127.0.0.1:", "data:"))] == []
 
 
-def until(page, condition, seconds=60):
-    """Wait until a JavaScript expression is true; the page's policy forbids playwright's own way to wait for one."""
-    for _ in range(seconds * 20):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(f"never true: {condition}")
-
-
-def saved(page):
-    until(page, "Object.keys(localStorage).every((key) => !key.startsWith('angpn-unsent'))")
-
-
 def label_next(page):
-    """Label the row on screen as a person would, and return it."""
+    """Label the row on screen as a person would, by keyboard alone, and return it."""
     until(page, "angpnAnnotate.row() && angpnAnnotate.row().label === null")
     row = page.evaluate("angpnAnnotate.row()")
     truth = f"digit {re.search(r'-([0-9])', row['id'])[1]}"
     keys = {one["name"]: one["key"] for one in page.evaluate("angpnAnnotate.state().classes")}
-    if not keys:
-        page.fill("#first-class", truth)
-        page.press("#first-class", "Enter")
-        until(page, "angpnAnnotate.state().classes.length > 0")
-    elif truth not in keys:
-        page.keyboard.press("n")
+    if truth not in keys:
+        if keys:
+            page.keyboard.press("n")
         page.keyboard.type(truth)
         page.keyboard.press("Enter")
         until(page, f"angpnAnnotate.state().classes.some((one) => one.name === '{truth}')")
@@ -106,13 +83,50 @@ def label_next(page):
     return row
 
 
-def test_from_nothing_to_the_target_through_undo_grid_lasso_a_kill_and_export(serve, show, tmp_path):
-    process, address = serve()
-    page = show(address)
-    until(page, "angpnAnnotate.state().model.ready")
+def told(page):
+    """Return what the state says of labels, classes and accuracy."""
+    state = page.evaluate("angpnAnnotate.state()")
+    return {key: state[key] for key in ("classes", "counts", "undo", "redo", "user", "target", "project")}
+
+
+def on_screen(page):
+    """Return the row on screen, what is shown of it and the classes that it may get."""
+    picture = page.get_attribute("#stage img", "src")
+    classes = page.eval_on_selector_all(".class", "all => all.map((one) => one.querySelector('.name').textContent)")
+    return page.evaluate("angpnAnnotate.row().row"), page.inner_text(".row-head h2"), picture, classes
+
+
+def kill_and_start_again(page, served, serve):
+    """Kill the server while a page is open, press a key meanwhile, and start the same command again."""
+    before, screen = told(page), on_screen(page)
+    served.process.send_signal(signal.SIGKILL)
+    served.process.wait()
+    page.keyboard.press("s")
+    page.wait_for_selector("#banner:not([hidden])")
+    page.keyboard.press("ArrowLeft")
+    again = serve(int(re.search(r":(\d+)/", served.address)[1]))
+    assert again.address == served.address
+    page.wait_for_selector("#banner", state="hidden")
+    saved(page)
+    until(page, "angpnAnnotate.state().counts.skipped === 1")  # what was pressed meanwhile has arrived
+    page.keyboard.press("u")
+    until(page, "angpnAnnotate.state().counts.skipped === 0")
+    until(page, f"angpnAnnotate.row()?.row === {screen[0]}")
+    assert {**told(page), "redo": before["redo"]} == before
+    assert on_screen(page) == screen
     page.reload()
-    page.wait_for_selector("#stage > *")
-    rows = [label_next(page) for _ in range(60)]
+    page.wait_for_selector("#stage img")
+    assert on_screen(page) == screen
+    return again
+
+
+def test_from_nothing_to_the_target_through_undo_grid_lasso_a_kill_and_export(serve, show, tmp_path):
+    served = serve()
+    page = show(served.address)
+    rows = [label_next(page) for _ in range(30)]
+    saved(page)
+    served = kill_and_start_again(page, served, serve)
+    rows += [label_next(page) for _ in range(30)]
     saved(page)
     until(page, "angpnAnnotate.state().counts.labelled === 60")
     assert len({row["row"] for row in rows}) == 60
@@ -123,25 +137,9 @@ def test_from_nothing_to_the_target_through_undo_grid_lasso_a_kill_and_export(se
 
     page.keyboard.press("u")
     until(page, "angpnAnnotate.state().counts.labelled === 59")
-    until(page, f"angpnAnnotate.row().row === {rows[-1]['row']}")
+    until(page, f"angpnAnnotate.row()?.row === {rows[-1]['row']}")
     label_next(page)
     saved(page)
-
-    # Killed and started again: the same state and the same screen, what was pressed meanwhile is there.
-    on_screen = page.evaluate("angpnAnnotate.row().row")
-    port = int(re.search(r":(\d+)/", address)[1])
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    page.keyboard.press("s")
-    page.wait_for_selector("#banner:not([hidden])")
-    page.keyboard.press("ArrowLeft")
-    process, again = serve(port)
-    assert again == address
-    page.wait_for_selector("#banner", state="hidden")
-    saved(page)
-    until(page, "angpnAnnotate.state().counts.skipped === 1")
-    assert page.evaluate("angpnAnnotate.state().counts.labelled") == 60
-    assert page.evaluate("angpnAnnotate.row().row") == on_screen
 
     until(page, "angpnAnnotate.state().model.version > 0 && angpnAnnotate.state().estimate")
     page.keyboard.press("g")
@@ -176,6 +174,69 @@ def test_from_nothing_to_the_target_through_undo_grid_lasso_a_kill_and_export(se
     page.wait_for_selector(".toast >> text=Written to", timeout=120_000)
     with open(tmp_path / "out" / "labels.csv", newline="", encoding="utf-8") as file:
         written = {line["id"]: line["label"] for line in csv.DictReader(file)}
-    assert written[rows[0]["id"]] == f"digit {rows[0]['id'][4]}"
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=120) == 0
+    assert {row["id"]: written[row["id"]] for row in rows} == {row["id"]: f"digit {row['id'][4]}" for row in rows}
+    assert served.end(signal.SIGTERM)[0] == 0
+
+
+def test_two_browsers_get_other_rows_and_settle_what_they_disagree_on(serve, browser, show):
+    served = serve()
+    served.label(0, "digit 0", "id0")
+    anna = show(served.address)
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    ben = context.new_page()
+    ben.goto(served.address)
+    ben.wait_for_selector("#stage img")
+    assert ben.evaluate("angpnAnnotate.row().row") != anna.evaluate("angpnAnnotate.row().row")
+    ben.click("#user")
+    ben.keyboard.type("ben")
+    ben.keyboard.press("Enter")
+    until(ben, "document.getElementById('user').textContent.includes('ben')")
+    ben.keyboard.press("/")
+    ben.keyboard.type("000-")
+    ben.wait_for_selector(".result")
+    ben.keyboard.press("Enter")
+    until(ben, "angpnAnnotate.row()?.row === 0")
+    ben.keyboard.press("x")
+    until(anna, "angpnAnnotate.state().disagreements === 1")
+    anna.bring_to_front()
+    anna.keyboard.press("r")
+    anna.wait_for_selector(".vote:has-text('none of these')")
+    anna.keyboard.press("1")
+    until(anna, "angpnAnnotate.state().disagreements === 0 && angpnAnnotate.state().counts.labelled === 1")
+    context.close()
+
+
+def test_classes_are_renamed_and_merged_and_both_can_be_undone(serve, show):
+    served = serve()
+    for row, name in enumerate(("zero", "one", "on")):
+        served.label(row, name, f"id{row}")
+    page = show(served.address)
+    names = "angpnAnnotate.state().classes.map((one) => one.name + one.count).join()"
+    page.keyboard.press("Shift+C")
+    page.fill("[aria-label='Name of the class zero']", "nought")
+    page.keyboard.press("Enter")
+    until(page, f"{names} === 'nought1,one1,on1'")
+    page.select_option("[aria-label='Merge on into']", label="one")
+    until(page, f"{names} === 'nought1,one2'")
+    page.keyboard.press("Escape")
+    page.keyboard.press("u")
+    until(page, f"{names} === 'nought1,one1,on1'")
+    page.keyboard.press("u")
+    until(page, f"{names} === 'zero1,one1,on1'")
+    page.keyboard.press("Shift+U")
+    until(page, f"{names} === 'nought1,one1,on1'")
+
+
+def test_a_row_that_is_deleted_meanwhile_is_said_and_skipped(serve, show, digits):
+    served = serve()
+    page = show(served.address)
+    row, shown = page.evaluate("[angpnAnnotate.row().row, angpnAnnotate.row().id]")
+    served.label((row + 1) % N_ROWS, "digit 0", "id0")
+    (digits / shown).unlink()
+    page.reload()
+    page.wait_for_selector(f"#stage:has-text('{shown} must be an image that can be read, got No such file')")
+    page.keyboard.press("s")
+    until(page, "angpnAnnotate.state().counts.skipped === 1")
+    code, out, err = served.end()
+    assert (code, err) == (0, "")
+    assert "wrote labels.csv" in out

@@ -1,10 +1,13 @@
 """The folder of a project: one writer, the same rows, and images that come and go."""
 
+import errno
+import json
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from angpn.annotation.command import export_results
+from angpn.annotation.export import export_apart, export_results
 from angpn.annotation.project import load_project
 
 
@@ -160,7 +163,41 @@ def test_results_leave_rows_of_no_class_out(annotate, digits):
     assert exported.files == [*results.files[:-1], "next.csv"]
 
 
+def test_results_that_the_disk_cannot_take_say_where_the_labels_are(annotate, digits, monkeypatch):
+    annotation = annotate(digits[0])
+    annotation.act("label", row=0, name="cat")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("angpn.annotation.results.write_labels", full)
+    message = "must take the results, got No space left on device; make room, then run angpn annotate --export"
+    with pytest.raises(OSError, match=message):
+        annotation.server.write_results()
+
+
+def test_what_another_process_could_not_write_is_raised_here(tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match="must be an output folder of angpn annotate"):
+        export_apart(tmp_path)
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    with pytest.raises(RuntimeError, match="the process that writes the results must end well, got code 1; free some"):
+        export_apart(tmp_path)
+
+
 def polars_rows(path):
     import polars
 
     return polars.read_csv(path, infer_schema=False).to_dicts()
+
+
+def test_an_encoder_is_never_taken_from_the_folder(annotate, photos):
+    """It may name any code, and a folder may come from a stranger."""
+    server = annotate(photos)
+    folder = server.session.project.folder
+    server.close()
+    path = folder / "annotate" / "project.json"
+    known = json.loads(path.read_bytes())
+    known["options"]["encoder"] = "antigravity:fly"
+    path.write_text(json.dumps(known))
+    assert load_project(folder).options.encoder == "auto"
+    assert load_project(folder, "timm:net").options.encoder == "timm:net"

@@ -72,6 +72,37 @@ def test_every_action_of_the_contract(annotation):
     assert {one["name"]: one["count"] for one in state["classes"]} == {"cat": 2, "dog": 1}
 
 
+def test_a_row_that_one_of_two_puts_into_no_class_can_be_settled_either_way(annotation):
+    annotation.act("label", row=2, name="cat", user="anna")
+    annotation.act("other", row=2, user="ben")
+    (disputed,) = annotation.get("/api/disagreements")["rows"]
+    assert disputed["votes"] == {"anna": "cat", "ben": None}
+    answer = annotation.act("settle", row=2, name=None)
+    assert (answer["state"]["counts"]["other"], answer["state"]["disagreements"]) == (1, 0)
+    assert annotation.get("/api/rows/2")["other"]
+    assert annotation.act("settle", row=2, name="cat")["state"]["counts"]["labelled"] == 1
+
+
+def test_what_can_be_undone_is_told_by_the_id_of_the_row(annotate, tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("name,size\nfirst,1\nsecond,2\nthird,3\nfourth,4\n")
+    annotation = annotate(table, input_options={"id_column": "name"})
+    assert annotation.act("label", row=1, name="cat")["undo"] == "label of row second"
+    assert annotation.act("other", row=2)["undo"] == "none of these for row third"
+    assert annotation.act("skip", row=3)["undo"] == "skip of row fourth"
+    assert annotation.act("undo")["done"] == "undone: skip of row fourth"
+
+
+def test_a_server_for_other_machines_has_pages_ask_who_labels(annotate, digits):
+    assert annotate(digits[0], host="0.0.0.0").get("/api/state")["shared"]
+
+
+def test_the_page_knows_when_there_is_a_map(annotation, digits):
+    assert not annotation.get("/api/state")["model"]["mapped"]
+    annotation.learn()
+    assert annotation.get("/api/state")["model"]["mapped"]
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -279,11 +310,11 @@ def test_the_page_and_its_parts_are_sent(annotation):
 
 def test_results_are_written_on_request(annotation, digits):
     annotation.learn()
+    assert annotation.server.write_results().files == ["labels.csv", "labels.json", "labels.jsonl", "labels.parquet"]
+    annotation.label(digits[2], 15)
     answer = annotation.client.post("/api/export", json={}).json()
     assert answer["folder"] == "out"
-    assert answer["files"] == ["labels.csv", "labels.json", "labels.jsonl", "labels.parquet"]
-    annotation.label(digits[2], 15)
-    files = annotation.client.post("/api/export", json={}).json()["files"]
+    files = answer["files"]
     assert {"labels.csv", "predictions.csv", "model", "report.html"} <= set(files)
     folder = annotation.session.project.folder
     assert all((folder / name).exists() for name in files)

@@ -170,6 +170,8 @@ def test_people_who_disagree_leave_no_label_until_somebody_settles_it():
     recorder.do(Settle(0, "dog"), "anna")
     assert recorder.labels() == {0: "dog"}
     assert recorder.state.votes.disputed == []
+    recorder.do(Settle(0, None), "anna")
+    assert recorder.labels() == {0: "other"}
 
 
 def test_most_people_decide():

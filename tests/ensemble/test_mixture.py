@@ -66,6 +66,15 @@ def test_a_mixture_is_of_as_many_as_it_has_weights_for():
 # Weights
 
 
+@pytest.mark.parametrize(("of_table", "heaviest"), [(False, SPREADING), (True, TREES)])
+def test_while_held_out_labels_tell_no_difference_the_prior_decides(of_table, heaviest):
+    same = random_log_proba(1, n=30)[0]
+    truth = np.arange(30) % 3
+    candidates = {each: same for each in (FAR, SPREADING, TREES)}
+    members = select_members(candidates, truth, None, CONFIG, of_table=of_table)
+    assert members.parameters[0] == heaviest
+
+
 def likelihoods_of(count, n, seed=0):
     generator = np.random.default_rng(seed)
     return generator.beta(2, 1, size=(count, n)) * np.linspace(0.7, 1, count)[:, None]
@@ -161,16 +170,17 @@ def test_those_of_a_family_count_alike_and_together_as_one():
 
 def test_the_heaviest_comes_first_and_light_ones_are_dropped():
     given = {SPREADING: predicting(0.2, seed=1), LINEAR: predicting(0.95, seed=2), KERNEL: predicting(0.9, seed=3)}
-    everyone = members(given, config=dataclasses.replace(CONFIG, min_weight=0.0))
+    even = dataclasses.replace(CONFIG, spreading_prior=CONFIG.prior_weight)
+    everyone = members(given, config=dataclasses.replace(even, min_weight=0.0))
     assert everyone.parameters == [LINEAR, KERNEL, SPREADING]
     assert everyone.mixture.weights[2] < CONFIG.min_weight < everyone.mixture.weights[1]
-    found = members(given)
+    found = members(given, config=even)
     assert found.parameters == [LINEAR, KERNEL]
     assert found.mixture.temperatures == everyone.mixture.temperatures[:2]
     assert sum(found.mixture.weights) == pytest.approx(1)
     one, other = found.mixture.weights
     assert one / other == pytest.approx(everyone.mixture.weights[0] / everyone.mixture.weights[1])
-    alone = members(given, config=dataclasses.replace(CONFIG, min_weight=0.99))
+    alone = members(given, config=dataclasses.replace(even, min_weight=0.99))
     assert alone.parameters == [LINEAR]
     assert alone.mixture.weights == (1.0,)
 

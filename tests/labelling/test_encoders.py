@@ -3,7 +3,9 @@ import pytest
 import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
-from angpn.labelling.encoders import ArrayEncoder, ImageEncoder, TextEncoder, encoder_for
+from angpn.labelling.encoder_choice import encoder_for
+from angpn.labelling.encoders import ArrayEncoder, TextEncoder
+from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import Rows
 
 

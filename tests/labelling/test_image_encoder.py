@@ -155,7 +155,7 @@ def test_other_versions_and_unknown_entries_are_computed_anew(files, decoded, mo
         patch.setattr(image_encoder.metadata, "version", lambda package: "other")
         encode(files)
         assert decoded == files
-    with FeatureCache(image_encoder._namespace()) as cache:
+    with FeatureCache(ImageEncoder()._namespace()) as cache:
         cache.put({image_encoder._digest(files[0]): msgspec.msgpack.encode({"other": 1})})
         (entry,) = [cache.get(image_encoder._digest(files[1]))]
     assert isinstance(msgspec.msgpack.decode(entry, type=EncodedImage), EncodedImage)

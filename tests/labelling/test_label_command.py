@@ -403,7 +403,7 @@ def test_options_are_passed_to_the_classifier(monkeypatch):
     parameters = job.make_classifier(LabellingOptions(input="x", seed=3))
     assert (parameters["random_state"], parameters["verbose"], parameters.get("distributed")) == (3, False, None)
     parameters = job.make_classifier(LabellingOptions(input="x", distributed=False), progress=True)
-    assert parameters == {"random_state": 0, "verbose": True, "distributed": False}
+    assert parameters == {"random_state": 0, "verbose": True, "distributed": False, "scaling": "auto"}
 
 
 def test_a_network_is_trained_in_epochs_and_its_model_predicts(wine, tmp_path):

@@ -68,10 +68,10 @@ class MergeClass(Struct, frozen=True, tag="merge_class", forbid_unknown_fields=T
 
 
 class Settle(Struct, frozen=True, tag="settle", forbid_unknown_fields=True):
-    """Decide a row that users labelled differently."""
+    """Decide a row that users labelled differently; without a name it belongs to none of the classes."""
 
     row: int
-    name: str
+    name: str | None
 
 
 class Confirm(Struct, frozen=True, tag="confirm", forbid_unknown_fields=True):

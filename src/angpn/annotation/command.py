@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import getpass
+import os
 import signal
 import socket
 import threading
@@ -15,10 +16,11 @@ import uvicorn
 
 from angpn.annotation.actions import check_name
 from angpn.annotation.contents import Contents
+from angpn.annotation.export import export_apart
 from angpn.annotation.label_import import read_imports
-from angpn.annotation.project import Project, load_project
+from angpn.annotation.project import Project
 from angpn.annotation.results import Results, write_results
-from angpn.annotation.security import Guard
+from angpn.annotation.security import LOOPBACK, Guard
 from angpn.annotation.server import Routes
 from angpn.annotation.session import Session
 from angpn.annotation.state import AnnotationState
@@ -44,6 +46,7 @@ class AnnotationOptions:
         host: The address to bind to; others than loopback let other machines in.
         port: The port; 0 picks a free one.
         frame: Whether any page may show this one in a frame.
+        in_memory: Whether no other process can read the rows.
     """
 
     output: Path
@@ -56,6 +59,7 @@ class AnnotationOptions:
     host: str = "127.0.0.1"
     port: int = 0
     frame: bool = False
+    in_memory: bool = False
 
 
 class AnnotationServer:
@@ -95,6 +99,7 @@ class AnnotationServer:
                 user=user,
                 target=options.target,
                 audit=options.audit,
+                shared=options.host not in LOOPBACK,
             )
             for one in imports:
                 self.session.add_labels(one)
@@ -107,7 +112,8 @@ class AnnotationServer:
             raise
         self._rows, self._options = rows, input_options
         self._exporting = threading.Lock()
-        self._routes = Routes(self.session, lambda: self.write_results().files)
+        self._in_memory = options.in_memory
+        self._routes = Routes(self.session, lambda: self._export().files)
         app = Guard(self._routes.app(), token=token, host=options.host, frame=options.frame)
         config = uvicorn.Config(
             app,
@@ -147,24 +153,16 @@ class AnnotationServer:
             state = AnnotationState(len(self._rows.ids), entries)
             return write_results(state, self._options, self._rows, self._project.folder)
 
+    def _export(self) -> Results:
+        """Write what there is now while people label."""
+        if self._in_memory:
+            return self.write_results()
+        with self._exporting:
+            return export_apart(self._project.folder, self._options.encoder)
+
     def close(self) -> None:
         """Let others open the project."""
         self._project.close()
-
-
-def export_results(folder: Path) -> Results:
-    """Write the results of a project, without a server.
-
-    Args:
-        folder: The output folder.
-
-    Raises:
-        ValueError: If the project, its input or its log cannot be used.
-        OSError: If something cannot be read or written.
-    """
-    saved = load_project(folder)
-    state = AnnotationState(len(saved.rows.ids), saved.entries)
-    return write_results(state, saved.options, saved.rows, folder)
 
 
 class _Server(uvicorn.Server):
@@ -201,7 +199,8 @@ def _bind(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        number = getattr(error, "errno", None)
+        reason = str(error) if number is None or number < 0 else os.strerror(number)  # below 0: the name is unknown
         raise OSError(
             f"{host} port {port} must be free to serve the page, got: {reason}; pass another --port, or 0 for any"
         ) from None

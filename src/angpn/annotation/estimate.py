@@ -103,12 +103,22 @@ def describe_estimate(
         "recalls": {names[number]: recall for number, recall in measured.recalls.items() if number in names},
         "curve": [
             {"labels": point.labels, "accuracy": point.accuracy, "low": point.low, "high": point.high}
-            for point in curve
+            for point in _rising(curve)
         ],
         "labels_to_go": None if target is None else labels_to_go(curve, target, audit),
         "reached": reached,
         "left_to_doubt": _doubt(measured, target, n_audited, n_other, n_skipped),
     }
+
+
+def _rising(curve: Sequence[Measured]) -> list[Measured]:
+    """Return the points without those of as many labels or more than a later one has, as after an undo."""
+    points: list[Measured] = []
+    for point in curve:
+        while points and points[-1].labels >= point.labels:
+            points.pop()
+        points.append(point)
+    return points
 
 
 def _doubt(
@@ -123,7 +133,7 @@ def _doubt(
     if n_skipped:
         return f"{n_skipped} rows drawn at random were skipped; if these are hard ones, accuracy is lower"
     if target is not None and measured.low < target:
-        return f"with {measured.n} rows drawn at random the accuracy may be as low as {measured.low:.0%}"
+        return f"with {measured.n} rows drawn at random the accuracy may be as low as {100 * measured.low:.0f} %"
     if measured.accuracy <= measured.base_rate:
         return "this is no better than always answering the largest class"
     return None

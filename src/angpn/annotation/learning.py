@@ -21,12 +21,10 @@ from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.clustering import ANGPNClusterer
 from angpn.estimators.eligible_rows import EligibleRows
 from angpn.estimators.suggestion import Suggestion, choose, directions, pool_without_model
-from angpn.features import TableEncoder
 from angpn.inspection.accuracy_estimate import estimate_from
 from angpn.inspection.label_errors import find_suspects
 from angpn.inspection.map_layout import map_layout
-from angpn.labelling.cluster_names import cluster_names
-from angpn.labelling.encoders import TextEncoder
+from angpn.labelling.cluster_names import can_name_clusters, cluster_names
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
@@ -86,7 +84,7 @@ class RowLearner:
         order = np.argsort(-model.typicality_, kind="stable")
         members = [order[model.labels_[order] == cluster] for cluster in range(model.n_clusters_)]
         names: list[str | None] = [None] * len(members)
-        if isinstance(self._encoder, TextEncoder | TableEncoder):
+        if can_name_clusters(self._encoder):
             examples = [self._ids[self._kept[rows[0]]] for rows in members]
             names = [*cluster_names(self._encoder, self._features, model.labels_, examples)]
         return [ClusterOfRows(name, self._kept[rows].tolist()) for name, rows in zip(names, members, strict=True)]

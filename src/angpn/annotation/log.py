@@ -71,9 +71,9 @@ class ActionLog:
         except OSError as error:
             os.ftruncate(self._handle, self._end)
             raise OSError(
-                error.errno, f"{self.path.name} must be written before an action counts, got {error.strerror}; make "
-                "room on the disk, then do it again: all before it is kept"
-            ) from None  # fmt: skip
+                f"{self.path.name} must be written before an action counts, got {error.strerror}; make room on the "
+                "disk, then do it again: all before it is kept"
+            ) from None
         self._end += len(line)
         self.entries.append(entry)
         return entry

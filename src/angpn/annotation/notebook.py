@@ -148,5 +148,6 @@ def annotate(
         audit=audit,
         port=port,
         frame=True,
+        in_memory=True,
     )
     return Annotation(AnnotationServer(options, Rows("array", names, X, None), settings))

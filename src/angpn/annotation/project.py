@@ -169,8 +169,12 @@ class SavedProject(NamedTuple):
     entries: list[Entry]
 
 
-def load_project(folder: Path) -> SavedProject:
+def load_project(folder: Path, encoder: str = "auto") -> SavedProject:
     """Read a project, also while a server has it open.
+
+    Args:
+        folder: Its folder.
+        encoder: The encoder of its rows. It is never taken from the folder, since it may name any code.
 
     Raises:
         FileNotFoundError: If the folder has no project.
@@ -179,7 +183,7 @@ def load_project(folder: Path) -> SavedProject:
     known = read_project(folder)
     if known is None:
         raise FileNotFoundError(f"{folder} must be an output folder of angpn annotate, got one without a project")
-    options = InputOptions(input=known.input, **known.options)
+    options = InputOptions(input=known.input, **{**known.options, "encoder": encoder})
     if not Path(known.input).exists():
         raise FileNotFoundError(
             f"{folder} must have its input where it was, got none at {known.input}; put it there, or export from the "

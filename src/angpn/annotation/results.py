@@ -56,6 +56,18 @@ def write_results(state: AnnotationState, options: InputOptions, rows: Rows, fol
         OSError: If they cannot be written; earlier ones are then as they were.
         ValueError: If no model can be fitted.
     """
+    try:
+        return _write(state, options, rows, folder)
+    except OSError as error:
+        if error.errno is None:  # one of ours
+            raise
+        raise OSError(
+            f"{folder} must take the results, got {error.strerror}; make room, then run angpn annotate --export "
+            f"{folder}: all labels are in the log there"
+        ) from None
+
+
+def _write(state: AnnotationState, options: InputOptions, rows: Rows, folder: Path) -> Results:
     labels = row_labels(state)
     written = write_labels(labels, rows, folder)
     put_aside = {one.row for one in labels if one.label is None}

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 MAX_BODY = 2**20
 TOKEN_HEADER = b"x-angpn-token"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -32,7 +32,10 @@ class Guard:
     """
 
     def __init__(self, app: App, *, token: str, host: str, frame: bool = False) -> None:
-        self._app, self._token, self._host = app, token, host
+        self._app, self._token, self._host = app, token, host.lower()
+        # Asked once, since the answer may take seconds where no name server is near.
+        names = () if self._host in LOOPBACK else (socket.gethostname().lower(), socket.getfqdn().lower())
+        self._names = {*LOOPBACK, self._host, *names}
         ancestors = "*" if frame else "'none'"
         policy = (
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -95,12 +98,10 @@ class Guard:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:  # brackets without an address
             return False
-        if name in _LOOPBACK or name == self._host.lower():
+        if name in self._names:
             return True
-        if self._host in _LOOPBACK:
+        if self._host in LOOPBACK:
             return False
-        if name in (socket.gethostname().lower(), socket.getfqdn().lower()):
-            return True
         try:
             ipaddress.ip_address(name)  # a name may be made to point here, a number cannot
         except ValueError:

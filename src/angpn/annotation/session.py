@@ -61,6 +61,7 @@ class Session:
         user: Who labels where a page does not say.
         target: The accuracy that is wanted, or None.
         audit: The share of rows that are audits.
+        shared: Whether other machines may label, too, so that a page asks who labels there.
 
     Attributes:
         name: What tells this project from others.
@@ -84,11 +85,12 @@ class Session:
         user: str,
         target: float | None = None,
         audit: float = 0.2,
+        shared: bool = False,
     ) -> None:
         if target is not None and not 0 < target < 1:
             raise ValueError(f"--target must lie between 0 and 1, got {target}; 0.95 asks for 95 % right")
         self.project, self.options, self.contents = project, options, contents
-        self.user, self.target = user, target
+        self.user, self.target, self.shared = user, target, shared
         self.name = project.name()
         self.title = Path(options.input).name or str(options.input)
         self.state = AnnotationState(len(rows.ids), project.log.entries)
@@ -103,6 +105,7 @@ class Session:
         self._asked: int | None = None  # number of labels that a model is being fitted to
         self._is_wanted, self._seq_asked = False, -1
         self._learnt: dict[int, int] = {}  # labels of the last model that was asked for
+        self._labelled = -1, np.zeros(0, np.int64)  # rows with a label, and the entry after which it was so
         self._last_action = 0.0
         self._wake = threading.Condition(self.lock)
         self._closed = False
@@ -145,7 +148,7 @@ class Session:
             if known is not None:
                 return Outcome(known, None, "done before")
             action = self.state.check(post.action, user)
-            outcome = _outcome(self.state, action, user)
+            outcome = self._outcome(action, user)
             audit = isinstance(action, Label | Other | Skip) and action.row in self.hidden()
             entry = self._log(action, user=user, client=post.client, id=post.id, audit=audit)
             self._last_action = time.monotonic()
@@ -173,6 +176,10 @@ class Session:
         with self.lock:
             return self.queue.next(self.state.votes, client, count)
 
+    def id_of(self, row: int) -> str:
+        """Return an id that JSON can carry: a file name that is not valid UTF-8 holds lone surrogates."""
+        return self.contents.rows.ids[row].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
     def ask_for_model(self) -> None:
         """Ask for a model of the labels that there are."""
         with self.lock:
@@ -188,7 +195,9 @@ class Session:
         """Return the labelled rows that are most like a row, the most alike first."""
         if self.prepared is None:
             return []
-        labelled = np.array([other for other in self.labels() if other != row], dtype=np.int64)
+        if self._labelled[0] != self.state.seq:  # a page asks for many rows between two actions
+            self._labelled = self.state.seq, np.array([*self.labels()], dtype=np.int64)
+        labelled = self._labelled[1][self._labelled[1] != row]
         if not len(labelled):
             return []
         near = self.prepared.directions[labelled] @ self.prepared.directions[row]
@@ -271,12 +280,11 @@ class Session:
         except OSError as error:
             self.error = str(error)
 
-
-def _outcome(state: AnnotationState, action: Action, user: str) -> Outcome:
-    """Say what an action is about to do."""
-    what, how = action, ""
-    if isinstance(action, Undo):
-        what, how = state.to_undo(user) or action, "undone: "
-    elif isinstance(action, Redo):
-        what, how = state.to_redo(user) or action, "done again: "
-    return Outcome(0, getattr(what, "row", None), how + describe_action(what))
+    def _outcome(self, action: Action, user: str) -> Outcome:
+        """Say what an action is about to do."""
+        what, how = action, ""
+        if isinstance(action, Undo):
+            what, how = self.state.to_undo(user) or action, "undone: "
+        elif isinstance(action, Redo):
+            what, how = self.state.to_redo(user) or action, "done again: "
+        return Outcome(0, getattr(what, "row", None), how + describe_action(what, self.id_of))

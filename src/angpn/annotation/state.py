@@ -1,6 +1,6 @@
 """The state of an annotation: what the log says, and nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from angpn.annotation.actions import (
@@ -146,7 +146,7 @@ class AnnotationState:
             case MergeClass():
                 self._merge(action.name, action.into)
             case Settle():
-                self.votes.settle(action.row, self._create(action.name, entry.seq))
+                self.votes.settle(action.row, OTHER if action.name is None else self._create(action.name, entry.seq))
             case Confirm():
                 self.confirmed.add(action.row)
             case Import():
@@ -221,7 +221,7 @@ class AnnotationState:
             case LabelMany():
                 return LabelMany(sorted(set(action.rows)), check_class(action.name), action.source)
             case Settle():
-                return Settle(action.row, check_class(action.name))
+                return Settle(action.row, None if action.name is None else check_class(action.name))
             case Confirm():
                 if action.row not in self.votes.final:
                     raise ActionError(f"only a label can be confirmed, got row {action.row}, which has none")
@@ -280,14 +280,16 @@ def _new_names(action: Action) -> list[str]:
     """Return the names of classes that an action may create."""
     if isinstance(action, Import):
         return [name for _, name, _ in action.labels]
-    return [action.name] if isinstance(action, Label | LabelMany | AddClass | Settle) else []
+    if isinstance(action, Label | LabelMany | AddClass | Settle) and action.name is not None:
+        return [action.name]
+    return []
 
 
-def describe_action(action: Action) -> str:
-    """Say in a few words what an action does."""
+def describe_action(action: Action, id_of: Callable[[int], str]) -> str:
+    """Say in a few words what an action does, with rows named by their ids."""
     match action:
         case Label() | Settle():
-            return f"label of row {action.row}"
+            return f"label of row {id_of(action.row)}"
         case LabelMany():
             return f"label of {len(action.rows)} rows"
         case AddClass():
@@ -296,4 +298,8 @@ def describe_action(action: Action) -> str:
             return f"renaming {action.name} to {action.to}"
         case MergeClass():
             return f"merging {action.name} into {action.into}"
-    return f"{type(action).__name__.lower()} of row {getattr(action, 'row', '')}"
+        case Other():
+            return f"none of these for row {id_of(action.row)}"
+        case Skip() | Clear() | Confirm():
+            return f"{type(action).__name__.lower()} of row {id_of(action.row)}"
+    return type(action).__name__.lower()

@@ -39,6 +39,7 @@ def state_view(session: Session, user: str | None = None) -> Json:
             "title": session.title,
             "n_rows": state.n_rows,
             "user": user,
+            "shared": session.shared,
             "target": session.target,
             "classes": [{**one._asdict(), "count": votes.counts[one.id]} for one in state.classes.values()],
             "counts": {
@@ -52,20 +53,21 @@ def state_view(session: Session, user: str | None = None) -> Json:
                 "version": session.version,
                 "fitting": session.is_fitting,
                 "ready": session.prepared is not None,
+                "mapped": session.mapped is not None,
                 "labels": 0 if session.fitted is None else session.fitted.n_labels,
                 "seconds": 0.0 if session.fitted is None else round(session.fitted.seconds, 3),
                 "error": session.error,
             },
             "estimate": _estimate(session),
-            "undo": _described(state.to_undo(user)),
-            "redo": _described(state.to_redo(user)),
+            "undo": _described(session, state.to_undo(user)),
+            "redo": _described(session, state.to_redo(user)),
             "suspects": len(suspect_rows(session)),
             "disagreements": votes.counts[None],
         }
 
 
-def _described(action: Action | None) -> str | None:
-    return None if action is None else describe_action(action)
+def _described(session: Session, action: Action | None) -> str | None:
+    return None if action is None else describe_action(action, session.id_of)
 
 
 def _estimate(session: Session) -> Json | None:
@@ -100,7 +102,7 @@ def row_view(session: Session, row: int, *, reason: str | None = None, neighbors
         near = session.nearest_labelled(row) if neighbors and not hidden else []
         view: Json = {
             "row": row,
-            "id": _shown(session.contents.rows.ids[row]),
+            "id": session.id_of(row),
             "content": None,
             "label": None if found is None else _name(session, found.label),
             "other": found is not None and found.label == OTHER,
@@ -114,9 +116,8 @@ def row_view(session: Session, row: int, *, reason: str | None = None, neighbors
         labels = {other: _name(session, votes.final[other].label) for other in near}
     view["content"] = session.contents.of(row)  # may read a file, which others should not wait for
     if neighbors:
-        ids = session.contents.rows.ids
         view["neighbors"] = [
-            {"row": other, "id": _shown(ids[other]), "label": labels[other], "content": session.contents.of(other)}
+            {"row": other, "id": session.id_of(other), "label": labels[other], "content": session.contents.of(other)}
             for other in near
         ]
     return view
@@ -126,7 +127,7 @@ def _votes(session: Session, row: int) -> dict[str, str | None]:
     people = session.state.votes.people(row)
     if len(people) < 2:
         return {}
-    return {user: "other" if vote == OTHER else _name(session, vote) for user, vote in people.items()}
+    return {user: _name(session, vote) for user, vote in people.items()}
 
 
 def _name(session: Session, label: int | None) -> str | None:
@@ -256,8 +257,3 @@ def _mapped(session: Session) -> Any:
 def packed(values: Array, dtype: str) -> str:
     """Return the bytes of an array in base64."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
-
-
-def _shown(name: str) -> str:
-    """Return an id that JSON can carry: a file name that is not valid UTF-8 holds lone surrogates."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from angpn.cli.label import MAX_PIXELS, MaxPixels, NoCache
+from angpn.cli.label import MAX_PIXELS, EncoderName, MaxPixels, NoCache
 from angpn.cli.shared import echo, plain_errors, print_result, split_names
 
 
@@ -26,6 +26,7 @@ def annotate(
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
+    encoder: EncoderName = "auto",
     target: Annotated[float | None, typer.Option(help="The accuracy you want, such as 0.95: it says when.")] = None,
     audit: Annotated[
         float, typer.Option(help="Share of rows drawn at random, their guess hidden, to measure accuracy on.")
@@ -53,11 +54,12 @@ def annotate(
 
         require("starlette", "pip install angpn[annotate]")
         require("uvicorn", "pip install angpn[annotate]")
-        from angpn.annotation.command import AnnotationOptions, AnnotationServer, export_results
+        from angpn.annotation.command import AnnotationOptions, AnnotationServer
+        from angpn.annotation.export import export_results
         from angpn.labelling.input_options import InputOptions
 
         if export:
-            _print_results(export_results(Path(input) if input is not None else output), quiet=quiet)
+            _print_results(export_results(Path(input) if input is not None else output, encoder), quiet=quiet)
             return
         if input is None:
             raise ValueError("an input must be named, got none; pass a folder of images or a file, or --export OUT")
@@ -70,6 +72,7 @@ def annotate(
             drop=split_names(drop),
             categorical=split_names(categorical),
             impute=impute,
+            encoder=encoder,
             skip_bad=True,
             max_pixels=max_pixels,
             cache=not no_cache,

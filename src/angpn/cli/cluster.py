@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from angpn.cli.label import MAX_PIXELS, MaxPixels, NoCache
+from angpn.cli.label import MAX_PIXELS, ColumnNames, EncoderName, MaxPixels, NoCache, TableFile
 from angpn.cli.shared import INPUT_HELP, plain_errors, print_result, split_names
 
 _SMALL_EIGENGAP = 0.1  # of data without clusters it is about that
@@ -22,8 +22,11 @@ def cluster(
     text: Annotated[str | None, typer.Option(help="Column with texts to cluster by.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
+    columns: ColumnNames = "",
+    table: TableFile = None,
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
+    encoder: EncoderName = "auto",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
     max_pixels: MaxPixels = MAX_PIXELS,
     no_cache: NoCache = False,
@@ -52,8 +55,11 @@ def cluster(
         text=text,
         id_column=id_column,
         drop=split_names(drop),
+        columns=split_names(columns),
+        table=table,
         categorical=split_names(categorical),
         impute=impute,
+        encoder=encoder,
         skip_bad=skip_bad,
         max_pixels=max_pixels,
         cache=not no_cache,
@@ -63,11 +69,11 @@ def cluster(
         rows = read_unlabelled(options)
         about: dict[str, Any] = {"input": input, "kind": rows.kind, "rows": len(rows.ids)}
         if dry_run:
-            encoder = empty = None
+            fitted = empty = None
             if rows.kind in ("table", "array"):
-                encoder = options.make_encoder(rows, with_labels=False)
-                empty = find_empty(encoder, encoder.fit_transform(rows.content))
-            reading = reading_facts(rows, encoder, empty)
+                fitted = options.make_encoder(rows, with_labels=False)
+                empty = find_empty(fitted, fitted.fit_transform(rows.content))
+            reading = reading_facts(rows, fitted, empty)
             lines = [f"{input}: {len(rows.ids):,} rows of {rows.kind}", *reading.lines(with_columns=True)]
             print_result({**about, **reading.as_json(), "dry_run": True}, lines, as_json=as_json, quiet=quiet)
             return

@@ -14,6 +14,17 @@ MaxPixels = Annotated[int, typer.Option(help="An image with more pixels is one t
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Neither take features of images from the cache nor keep them there.")
 ]
+ColumnNames = Annotated[str, typer.Option(help="Columns to label by beside --text or of --table, comma-separated.")]
+TableFile = Annotated[Path | None, typer.Option(help="Table with columns of the images of a folder, by their id.")]
+EncoderName = Annotated[
+    str,
+    typer.Option(
+        "--encoder",
+        help="Texts: tfidf, wordllama, sentence-transformers:NAME_OR_FOLDER, module:function, or several of them with "
+        "commas, for labels to choose. Images: efficientnet-lite0, timm:NAME, torchvision:NAME, open_clip:NAME, a "
+        ".pt or .safetensors file.",
+    ),
+]
 _RECALLS_SHOWN = 5
 # What is said of an estimate by labels that are no random sample, or perhaps none.
 _SAMPLES = {
@@ -72,8 +83,11 @@ def label(
     text: Annotated[str | None, typer.Option(help="Column with texts to label by.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column with ids; without it the number of the row.")] = None,
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
+    columns: ColumnNames = "",
+    table: TableFile = None,
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
+    encoder: EncoderName = "auto",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
     excel_safe: Annotated[
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
@@ -134,8 +148,11 @@ def label(
         text=text,
         id_column=id_column,
         drop=split_names(drop),
+        columns=split_names(columns),
+        table=table,
         categorical=split_names(categorical),
         impute=impute,
+        encoder=encoder,
         skip_bad=skip_bad,
         excel_safe=excel_safe,
         max_pixels=max_pixels,
@@ -156,11 +173,11 @@ def label(
             "classes": task.counts(),
         }
         if dry_run:
-            encoder = empty = None
+            fitted = empty = None
             if task.rows.kind in ("table", "array"):
-                encoder = make_encoder(task)
-                empty = find_empty(encoder, encoder.fit_transform(task.rows.content, task.y))
-            reading = reading_facts(task.rows, encoder, empty)
+                fitted = make_encoder(task)
+                empty = find_empty(fitted, fitted.fit_transform(task.rows.content, task.y))
+            reading = reading_facts(task.rows, fitted, empty)
             lines = [*_task_summary(about), *reading.lines(with_columns=True)]
             print_result({**about, **reading.as_json(), "dry_run": True}, lines, as_json=as_json, quiet=quiet)
             return
@@ -256,7 +273,9 @@ def _estimate_facts(estimate: Any, classes: list[str]) -> dict[str, Any]:
 def predict(
     model: Annotated[Path, typer.Argument(help="The folder model that angpn label wrote.")],
     input: Annotated[str, typer.Argument(help="New rows of the same kind; - reads CSV.")],
+    table: TableFile = None,
     output: Annotated[str, typer.Option("--output", "-o", help="CSV file to write; - prints it.")] = "-",
+    encoder: EncoderName = "auto",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
     excel_safe: Annotated[
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
@@ -274,6 +293,8 @@ def predict(
         found = predict_file(
             model,
             input,
+            table=table,
+            encoder=encoder,
             skip_bad=skip_bad,
             excel_safe=excel_safe,
             max_pixels=max_pixels,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from angpn.cli.label import MAX_PIXELS, MaxPixels, NoCache
+from angpn.cli.label import MAX_PIXELS, EncoderName, MaxPixels, NoCache
 from angpn.cli.shared import INPUT_HELP, plain_errors, print_data, print_result, split_names
 
 
@@ -42,6 +42,7 @@ def suggest(
     drop: Annotated[str, typer.Option(help="Columns to leave out, comma-separated.")] = "",
     categorical: Annotated[str, typer.Option(help="Columns to encode as categories, comma-separated.")] = "",
     impute: Annotated[bool, typer.Option("--impute", help="Fill missing values by the median or a category.")] = False,
+    encoder: EncoderName = "auto",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
     excel_safe: Annotated[
         bool, typer.Option("--excel-safe", help="Put ' before ids and labels that a spreadsheet would run as formulas.")
@@ -68,6 +69,7 @@ def suggest(
         drop=split_names(drop),
         categorical=split_names(categorical),
         impute=impute,
+        encoder=encoder,
         skip_bad=skip_bad,
         max_pixels=max_pixels,
         cache=not no_cache,

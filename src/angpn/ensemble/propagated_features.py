@@ -22,7 +22,7 @@ from angpn.neighbors.neighborhood import Neighborhood
 from angpn.neighbors.partition import ALL_ROWS, Partition
 from angpn.utils.typing import Array
 
-_FEW_ROWS = 2**13  # whose inputs of heads take no more than megabytes
+_MAX_KEPT = 2**26  # values of inputs of heads that are kept: a quarter of a gigabyte
 _MAX_SAMPLE = 2**12  # rows that principal directions are found on
 
 Inputs = tuple[Hops, float | None]  # of a head: hops of its features, and the width of a Gaussian kernel, if any
@@ -107,7 +107,7 @@ class PropagatedFeatures:
         self.by_hops: dict[Hops, Tensor] = {}
         self.scales: dict[Hops, float] = {}
         self.maps: dict[Inputs, PrincipalFeatures] = {}
-        self.columns_of_all: dict[PrincipalFeatures, Tensor] = {}  # (n, r) each, while rows are few
+        self.columns_of_all: dict[PrincipalFeatures, Tensor] = {}  # (n, r) each, as many as there is room for
         self.labelled: dict[Inputs, tuple[Tensor, Tensor]] = {}  # (l, r) in cross-validation, and (r,) variances
         self.propagate(hops)
 
@@ -138,15 +138,17 @@ class PropagatedFeatures:
     def columns(self, inputs: Inputs, rows: Array) -> Callable[[], Tensor]:  # (r, q)
         """Return what returns the inputs of heads for these rows of the data, by the map for them.
 
-        While rows are few they are computed once for all. Rows that other processes hold are gathered now, else later:
-        they are much memory.
+        Where most rows are wanted and there is room, they are computed once for all rows. Rows that other processes
+        hold are gathered now, else later: they are much memory.
         """
         mapped, scaled = self.maps[inputs], partial(self.scaled, inputs[0], rows)
         if self.partition.n_processes > 1:
             return partial(mapped, scaled())
-        if len(self._features) > _FEW_ROWS:
-            return lambda: mapped(scaled())
         if mapped not in self.columns_of_all:
+            n_kept = sum(kept.numel() for kept in self.columns_of_all.values())
+            has_room = n_kept + len(self._features) * len(mapped.variances) <= _MAX_KEPT
+            if not has_room or 2 * len(rows) < len(self._features):
+                return lambda: mapped(scaled())
             self.columns_of_all[mapped] = mapped(self.scales[inputs[0]] * self.by_hops[inputs[0]])
         return partial(self.partition.gather_rows, self.columns_of_all[mapped], rows)
 

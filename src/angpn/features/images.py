@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from angpn.features.image_file import MAX_PIXELS, MIN_SIDE
-from angpn.features.image_networks import Layer, feature_network
+from angpn.features.image_networks import MEAN, STD, Layer, feature_network
 from angpn.features.image_source import Images, image_source
 from angpn.utils.checks import check_finite
 from angpn.utils.inputs import find_device
@@ -18,8 +18,7 @@ from angpn.utils.progress import count_bar
 from angpn.utils.typing import Array
 
 _MAX_BETWEEN = 2**23  # pixels between the two passes of a resize
-_MEAN = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1)  # of the colours of ImageNet
-_STD = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1)
+_MEAN, _STD = torch.tensor(MEAN).view(3, 1, 1), torch.tensor(STD).view(3, 1, 1)
 
 
 def image_features(
@@ -44,9 +43,12 @@ def image_features(
     Args:
         images: A folder, whose files come in the order of :func:`~angpn.features.image_files`; a list of files; or an
             array.
-        model: ``"efficientnet-lite0"`` works offline. ``"timm:NAME"`` and ``"torchvision:NAME"`` load the pretrained
-            weights of these libraries, if installed. A torch module maps (b, 3, size, size) to a feature map
-            (b, c, h, w) or to vectors (b, d); it is moved to ``device``.
+        model: ``"efficientnet-lite0"`` works offline. ``"timm:NAME"``, ``"torchvision:NAME"`` and
+            ``"open_clip:NAME"`` load the pretrained weights of these libraries, if installed. A file named ``.pt`` is
+            read as TorchScript, which may run any code that its author put into it; one named ``.safetensors`` has the
+            weights of efficientnet-lite0, or of the architecture of timm that a ``config.json`` beside it names. A
+            torch module maps (b, 3, size, size) to a feature map (b, c, h, w) or to vectors (b, d); it is moved to
+            ``device``.
         layer: ``"last"``, or the number of a block of efficientnet-lite0 from 0. Early blocks represent strokes and
             textures, which suits digits; the last one represents objects.
         pooling: ``"mean"`` or ``"max"`` over the feature map, or ``"grid:K"``, the means on a K x K grid, which keep

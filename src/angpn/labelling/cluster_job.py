@@ -3,7 +3,7 @@
 import time
 import warnings
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from angpn.estimators.clustering import ANGPNClusterer
 from angpn.labelling.cluster_names import cluster_names
 from angpn.labelling.encoders import Encoder
-from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
+from angpn.labelling.joint_encoder import images_of, scaling_of
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
 
@@ -108,16 +108,17 @@ def run_clustering(options: ClusteringOptions, rows: Rows, *, progress: bool = F
     """
     start = time.perf_counter()
     encoder = options.make_encoder(rows, with_labels=False, progress=progress)
-    features = encoder.fit_transform(rows.content)
+    features = encoder.fit_transform(rows.encoded_content)
     skipped: dict[str, str] = {}
-    if isinstance(encoder, ImageEncoder):
-        skipped = {rows.ids[row]: reason for row, reason in encoder.unreadable.items()}
-        rows = rows.take_images([row for row in range(len(rows.ids)) if row not in encoder.unreadable])
-        rows = rows._replace(thumbnails=encoder.thumbnails)
+    images = images_of(encoder)
+    if images is not None:
+        skipped = {rows.ids[row]: reason for row, reason in images.unreadable.items()}
+        rows = rows.take_images([row for row in range(len(rows.ids)) if row not in images.unreadable])
+        rows = rows._replace(thumbnails=images.thumbnails)
         _check_count(len(rows.ids), options.n_clusters)
     if _all_alike(features):
         raise ValueError(f"rows must differ to be clustered, got {len(rows.ids)} that are all alike; check the input")
-    model = _fit(options, features, progress)
+    model = _fit(options, features, scaling_of(encoder, features), progress)
     members = [np.flatnonzero(model.labels_ == cluster) for cluster in range(model.n_clusters_)]
     typical = [_first(rows_of, -model.typicality_, N_TYPICAL) for rows_of in members]
     names = cluster_names(encoder, features, model.labels_, [rows.ids[best[0]] for best in typical])
@@ -128,8 +129,8 @@ def run_clustering(options: ClusteringOptions, rows: Rows, *, progress: bool = F
     return ClusteringResult(options, rows, encoder, features, model, clusters, skipped, time.perf_counter() - start)
 
 
-def _fit(options: ClusteringOptions, features: Any, progress: bool) -> ANGPNClusterer:
-    model = ANGPNClusterer(options.n_clusters, random_state=options.seed, verbose=progress)
+def _fit(options: ClusteringOptions, features: Any, scaling: Literal["auto", "unit"], progress: bool) -> ANGPNClusterer:
+    model = ANGPNClusterer(options.n_clusters, scaling=scaling, random_state=options.seed, verbose=progress)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of k-means, about fewer clusters; said below
         model.fit(features)

@@ -10,10 +10,16 @@ from scipy.special import xlogy
 from angpn.features import TableEncoder
 from angpn.features.table import FeatureColumn
 from angpn.labelling.encoders import Encoder, TextEncoder
+from angpn.labelling.joint_encoder import blocks_of, columns_of
 from angpn.utils.typing import Array
 
 _PARTS = 3  # words or columns in a name
 _LEAST_SCORE = 6.63  # the 1 % point of chi-squared with one degree of freedom: chance alone rarely exceeds it
+
+
+def can_name_clusters(encoder: Encoder) -> bool:
+    """Whether an encoder has words or columns to name clusters by."""
+    return any(isinstance(part.encoder, TextEncoder | TableEncoder) for part in blocks_of(encoder))
 
 
 def cluster_names(
@@ -37,10 +43,12 @@ def cluster_names(
     for cluster, example in enumerate(examples):
         members = labels == cluster
         parts: list[str] = []
-        if isinstance(encoder, TextEncoder):
-            parts = telling_words(features, members, encoder.vocabulary)
-        elif isinstance(encoder, TableEncoder):
-            parts = telling_columns(features, members, encoder.feature_columns)
+        for block in blocks_of(encoder):
+            columns = columns_of(encoder, block, features)
+            if isinstance(block.encoder, TextEncoder):
+                parts += telling_words(columns, members, block.encoder.vocabulary)
+            elif isinstance(block.encoder, TableEncoder):
+                parts += telling_columns(columns, members, block.encoder.feature_columns)
         names.append(", ".join(parts) or f"like {example}")
     return names
 

@@ -8,6 +8,7 @@ import scipy.sparse
 from angpn.estimators.suggestion import Suggestion
 from angpn.features import TableEncoder
 from angpn.labelling.encoders import ArrayEncoder, Encoder
+from angpn.labelling.joint_encoder import JointEncoder, blocks_of, columns_of
 from angpn.utils.powers_of_two import largest_entries
 from angpn.utils.typing import Array
 
@@ -21,7 +22,7 @@ def find_empty(
     """Tell which of the rows that were encoded last are empty.
 
     A row of a table is empty if no cell has a value, whatever its features are: they are medians then. Of an array also
-    a row of zeros is, and of texts one without a known word.
+    a row of zeros is, and of texts one without a known word; of several blocks a row that is empty in all.
 
     Args:
         encoder: The encoder.
@@ -30,6 +31,9 @@ def find_empty(
     Returns:
         Whether each row is empty.
     """
+    if isinstance(encoder, JointEncoder):
+        parts = [find_empty(block.encoder, columns_of(encoder, block, features)) for block in blocks_of(encoder)]
+        return np.logical_and.reduce(parts)
     found: Array
     if isinstance(encoder, TableEncoder):
         found = np.zeros(features.shape[0], dtype=bool)

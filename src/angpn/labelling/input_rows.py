@@ -13,11 +13,13 @@ from angpn.features.image_source import image_names
 from angpn.features.number_text import Decimal
 from angpn.features.text_files import read_texts
 from angpn.labelling.array_input import ARRAYS, read_array
+from angpn.labelling.columns_by_id import read_columns_by_id, take_columns
 from angpn.labelling.table_file import TABLES, Table, read_table, table_suffix
 from angpn.utils.memory import check_fits
 from angpn.utils.text_encoding import decode_text
 
 Kind = Literal["images", "text", "table", "array"]
+COLUMNS = "columns"  # the part of the content that is columns beside texts or images
 
 _OTHERS = {  # files that are not read, and what to do with them
     ".xls": "save it as .xlsx or .csv",
@@ -40,6 +42,7 @@ class Rows(NamedTuple):
         sources: The column of sources of the labels, or None where no column was named.
         notes: What is said of how the file was read, beside what its name says.
         decimal: The decimal sign that the file suggests, for numbers that can be read with either.
+        columns: Feature columns of the same rows beside texts or images, a polars frame.
     """
 
     kind: Kind
@@ -50,10 +53,19 @@ class Rows(NamedTuple):
     sources: list[str | None] | None = None
     notes: tuple[str, ...] = ()
     decimal: Decimal | None = None
+    columns: Any = None
+
+    @property
+    def encoded_content(self) -> Any:
+        """What an encoder makes features of: the content, or all parts of it by name."""
+        return self.content if self.columns is None else {self.kind: self.content, COLUMNS: self.columns}
 
     def take_images(self, kept: Sequence[int]) -> "Rows":
         """Return some of the rows of a folder of images."""
-        return self._replace(ids=[self.ids[row] for row in kept], content=[self.content[row] for row in kept])
+        columns = None if self.columns is None else self.columns[kept]
+        return self._replace(
+            ids=[self.ids[row] for row in kept], content=[self.content[row] for row in kept], columns=columns
+        )
 
     def take(self, kept: Sequence[int]) -> "Rows":
         """Return some of the rows, of any kind, without labels and thumbnails."""
@@ -61,7 +73,8 @@ class Rows(NamedTuple):
             content: Any = [self.content[row] for row in kept]
         else:
             content = self.content[kept]
-        return Rows(self.kind, [self.ids[row] for row in kept], content, None)
+        columns = None if self.columns is None else self.columns[kept]
+        return Rows(self.kind, [self.ids[row] for row in kept], content, None, decimal=self.decimal, columns=columns)
 
 
 def read_rows(
@@ -74,6 +87,8 @@ def read_rows(
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    table: str | os.PathLike[str] | None = None,
 ) -> Rows:
     """Read the rows of a folder of images or of a file, whose kind follows from its suffix.
 
@@ -90,6 +105,8 @@ def read_rows(
         drop: Columns of the table to leave out.
         categorical: Columns of the table to read as text, so that codes such as 007 keep their zeros.
         ignore: Columns to leave out where the table has them.
+        columns: Columns to take beside the texts, or of ``table``.
+        table: Table with columns of the images of a folder, by their id.
 
     Returns:
         The rows.
@@ -99,20 +116,40 @@ def read_rows(
         FileNotFoundError: If there is no such file or folder.
     """
     path = Path(path)
-    columns = {
+    named = {
         "--text": text,
         "--label-column": label_column,
         "--source-column": source_column,
         "--id-column": id_column,
         "--drop": drop or None,
+        "--columns": columns or None,
     }
     suffix = table_suffix(path)
+    if table is not None:
+        if not path.is_dir():
+            raise ValueError(f"--table is for columns of a folder of images, got {path}, which is none; leave it out")
+        for option in ("--text", "--label-column", "--source-column"):
+            if named[option] is not None:
+                raise ValueError(
+                    f"{option} must name a column of the input, got a folder of images; pass --labels FILE"
+                )
+        names = image_names(path)
+        dropped = [*drop, *ignore]
+        found = read_columns_by_id(
+            table, names, id_column=id_column, columns=columns, drop=dropped, categorical=categorical
+        )
+        images = [path / name for name in names]
+        return Rows("images", names, images, None, notes=found.notes, decimal=found.decimal, columns=found.frame)
+    if columns and text is None and not path.is_dir():
+        raise ValueError(
+            "--columns is for columns beside --text, got no --text; leave it out, or drop others by --drop"
+        )
     if suffix is not None and not path.is_dir():
         as_text = [name for name in (text, label_column, source_column, id_column, *categorical) if name is not None]
-        table = read_table(path, suffix, as_text)
-        table = table._replace(frame=table.frame.drop(name for name in ignore if name in table.frame.columns))
-        return _table_rows(table, path, text, label_column, source_column, id_column, drop)
-    for option, value in columns.items():
+        read = read_table(path, suffix, as_text)
+        read = read._replace(frame=read.frame.drop(name for name in ignore if name in read.frame.columns))
+        return _table_rows(read, path, text, label_column, source_column, id_column, drop, columns)
+    for option, value in named.items():
         if value is not None:
             raise ValueError(f"{option} names a column of a table, got {path}, which is none; leave it out")
     if path.is_dir():
@@ -144,6 +181,7 @@ def _table_rows(
     source_column: str | None,
     id_column: str | None,
     drop: Sequence[str],
+    columns: Sequence[str],
 ) -> Rows:
     frame = table.frame
     if frame.height == 0 or frame.width == 0:
@@ -156,7 +194,10 @@ def _table_rows(
     sources = None if source_column is None else _strings(frame[source_column], path)
     if text is not None:
         texts = ["" if value is None else value for value in _strings(frame[text], path)]
-        return Rows("text", ids, texts, labels, sources=sources, notes=table.notes)
+        others = [name for name in (text, label_column, source_column, id_column) if name is not None]
+        beside = take_columns(frame.drop(others), path, columns) if columns else None
+        decimal = table.decimal if columns else None
+        return Rows("text", ids, texts, labels, sources=sources, notes=table.notes, decimal=decimal, columns=beside)
     rest = [name for name in frame.columns if name not in (label_column, source_column, id_column, *drop)]
     if not rest:
         raise ValueError(f"{path} must have a column of features, got none beside those named; drop fewer")

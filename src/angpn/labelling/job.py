@@ -19,9 +19,9 @@ from angpn.inspection.model_report import N_SUGGESTED
 from angpn.labelling.cluster_labels import join_labels, read_cluster_labels
 from angpn.labelling.empty_rows import EMPTY, find_empty, without_empty
 from angpn.labelling.encoders import Encoder
-from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
+from angpn.labelling.joint_encoder import images_of, scaling_of
 from angpn.labelling.label_file import RowLabels, drawn_at_random, read_label_files, read_labels
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
@@ -231,18 +231,23 @@ def make_encoder(task: LabellingTask, *, progress: bool = False) -> Encoder:
     return task.options.make_encoder(task.rows, progress=progress)
 
 
-def make_classifier(options: LabellingOptions, *, progress: bool = False) -> BaseANGPNClassifier:
+def make_classifier(
+    options: LabellingOptions, *, scaling: Literal["auto", "unit"] = "auto", progress: bool = False
+) -> BaseANGPNClassifier:
     """Return the unfitted classifier that the options ask for.
 
     Args:
         options: Options of the job.
+        scaling: How an ``ANGPNClassifier`` scales rows; a network always gives them unit length.
         progress: Show progress bars during the fit.
 
     Returns:
         An ``ANGPNClassifier``, or an ``ANGPNNetworkClassifier`` for ``model="network"``.
     """
-    kind = ANGPNNetworkClassifier if options.model == "network" else ANGPNClassifier
-    return kind(random_state=options.seed, distributed=options.distributed, verbose=progress)
+    common: dict[str, Any] = {"random_state": options.seed, "distributed": options.distributed, "verbose": progress}
+    if options.model == "network":
+        return ANGPNNetworkClassifier(**common)
+    return ANGPNClassifier(scaling=scaling, **common)
 
 
 def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
@@ -261,20 +266,25 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
     start = time.perf_counter()
     options = task.options
     encoder = make_encoder(task, progress=progress)
-    features = encoder.fit_transform(task.rows.content, task.y)
+    held_out = _held_out_mask(task, options.holdout, options.seed) if options.holdout else np.zeros(len(task.y), bool)
+    features = encoder.fit_transform(task.rows.encoded_content, np.where(held_out, np.array(None), task.y))
     skipped: dict[str, str] = {}
-    if isinstance(encoder, ImageEncoder):
-        skipped = {task.rows.ids[row]: reason for row, reason in encoder.unreadable.items()}
-        task = _drop_rows(task, set(encoder.unreadable)) if skipped else task
-        task = task._replace(rows=task.rows._replace(thumbnails=encoder.thumbnails))
-    estimate = None
+    images = images_of(encoder)
+    if images is not None:
+        skipped = {task.rows.ids[row]: reason for row, reason in images.unreadable.items()}
+        if skipped:
+            task = _drop_rows(task, set(images.unreadable))
+            held_out = _held_out_mask(task, options.holdout, options.seed) if options.holdout else held_out
+        task = task._replace(rows=task.rows._replace(thumbnails=images.thumbnails))
+    estimate, scaling = None, scaling_of(encoder, features)
     if options.holdout:
-        held_out = _held_out_mask(task, options.holdout, options.seed)
-        model = make_classifier(options, progress=progress).fit(features, np.where(held_out, np.array(None), task.y))
+        model = make_classifier(options, scaling=scaling, progress=progress).fit(
+            features, np.where(held_out, np.array(None), task.y)
+        )
         truth, predicted = (np.searchsorted(model.classes_, of[held_out]) for of in (task.y, model.transduction_))
         at_random = None if task.labelled_at_random is None else task.labelled_at_random[held_out]
         estimate = estimate_from("held out", truth, predicted, len(model.classes_), at_random)
-    model = make_classifier(options, progress=progress).fit(features, task.y)
+    model = make_classifier(options, scaling=scaling, progress=progress).fit(features, task.y)
     if estimate is None:
         estimate = model.estimate_accuracy(labelled_at_random=task.labelled_at_random)
     empty = find_empty(encoder, features)

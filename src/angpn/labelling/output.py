@@ -10,10 +10,14 @@ from angpn.estimators.auto import ANGPNClassifier
 from angpn.features import TableEncoder
 from angpn.features.image_file import MAX_PIXELS
 from angpn.inspection.report import write_label_report
+from angpn.labelling.embedding_encoder import EmbeddingEncoder
 from angpn.labelling.empty_rows import EMPTY, find_empty
+from angpn.labelling.encoder_choice import name_again
 from angpn.labelling.image_encoder import ImageEncoder
 from angpn.labelling.input_rows import Rows, read_rows
 from angpn.labelling.job import LabellingResult
+from angpn.labelling.joint_encoder import blocks_of, images_of
+from angpn.labelling.named_encoder import AUTO
 from angpn.labelling.output_folder import CLASSIFIER, ENCODER, MODEL, PREDICTIONS, REPORT, replacing_output
 from angpn.labelling.predictions import encode_csv, predictions_csv
 from angpn.labelling.reading_facts import ReadingFacts, reading_facts
@@ -74,6 +78,8 @@ def predict_file(
     model: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
+    table: str | os.PathLike[str] | None = None,
+    encoder: str = AUTO,
     skip_bad: bool = False,
     excel_safe: bool = False,
     max_pixels: int = MAX_PIXELS,
@@ -85,6 +91,9 @@ def predict_file(
     Args:
         model: The folder ``model`` that :func:`write_output` wrote.
         path: New rows of the same kind, see :func:`~angpn.labelling.read_rows`.
+        table: Table with columns of the images, by their id, where the model was fitted on such.
+        encoder: The encoder that the model was fitted with, where that is not packaged: a file may not choose what code
+            is loaded.
         skip_bad: Leave out images that cannot be read.
         excel_safe: Put an apostrophe before ids and labels that a spreadsheet would run as a formula.
         max_pixels: An image with more pixels is one that cannot be read.
@@ -99,16 +108,21 @@ def predict_file(
         FileNotFoundError: If there is no such model or input.
     """
     saved, classifier = _load_model(Path(model))
-    rows, encoder = _read_new_rows(path, saved), saved.encoder
-    if isinstance(encoder, ImageEncoder):
-        encoder.skip_bad, encoder.max_pixels, encoder.cache, encoder.progress = skip_bad, max_pixels, cache, progress
-    features = encoder.transform(rows.content)
+    rows, fitted = _read_new_rows(path, saved, table), saved.encoder
+    name_again(fitted, encoder)
+    for block in blocks_of(fitted):
+        if isinstance(block.encoder, ImageEncoder):
+            block.encoder.skip_bad, block.encoder.max_pixels = skip_bad, max_pixels
+        if isinstance(block.encoder, ImageEncoder | EmbeddingEncoder):
+            block.encoder.cache, block.encoder.progress = cache, progress
+    features = fitted.transform(rows.encoded_content)
     skipped = dict[str, str]()
     ids = rows.ids
-    if isinstance(encoder, ImageEncoder) and encoder.unreadable:
-        skipped = {ids[row]: reason for row, reason in encoder.unreadable.items()}
+    images = images_of(fitted)
+    if images is not None and images.unreadable:
+        skipped = {ids[row]: reason for row, reason in images.unreadable.items()}
         ids = [name for name in ids if name not in skipped]
-    probabilities, empty = classifier.predict_proba(features), find_empty(encoder, features)
+    probabilities, empty = classifier.predict_proba(features), find_empty(fitted, features)
     probabilities[empty] = classifier.class_prior_
     order = np.argsort(-probabilities, axis=1, kind="stable")
     names = classifier.classes_.astype(str)
@@ -121,7 +135,7 @@ def predict_file(
         strict=True,
     )
     return NewPredictions(
-        predictions_csv(lines, excel_safe=excel_safe), len(ids), skipped, reading_facts(rows, encoder, empty)
+        predictions_csv(lines, excel_safe=excel_safe), len(ids), skipped, reading_facts(rows, fitted, empty)
     )
 
 
@@ -137,7 +151,10 @@ def _save_model(result: LabellingResult, folder: Path) -> None:
     ignored = [*options.drop, *(name for name in (options.label_column, options.source_column) if name)]
     folder.mkdir()
     result.model.save(folder / CLASSIFIER)
-    write_encoder(folder / ENCODER, SavedEncoder(rows.kind, options.text, options.id_column, ignored, result.encoder))
+    used = any(isinstance(block.encoder, TableEncoder) for block in blocks_of(result.encoder))
+    columns = rows.columns.columns if rows.columns is not None and used else []
+    saved = SavedEncoder(rows.kind, options.text, options.id_column, ignored, result.encoder, columns)
+    write_encoder(folder / ENCODER, saved)
 
 
 def _load_model(folder: Path) -> tuple[SavedEncoder, Any]:
@@ -155,11 +172,24 @@ def _load_model(folder: Path) -> tuple[SavedEncoder, Any]:
     return saved, classifier
 
 
-def _read_new_rows(path: str | os.PathLike[str], saved: SavedEncoder) -> Rows:
+def _read_new_rows(path: str | os.PathLike[str], saved: SavedEncoder, table: str | os.PathLike[str] | None) -> Rows:
     """Read new rows with the columns and types of the fitted ones."""
-    if table_suffix(Path(path)) is not None:
-        categories = saved.encoder.describe().get("categories", []) if isinstance(saved.encoder, TableEncoder) else []
-        rows = read_rows(path, text=saved.text, id_column=saved.id_column, categorical=categories, ignore=saved.ignored)
+    if saved.kind == "images" and bool(saved.columns) != (table is not None):
+        raise ValueError(
+            "--table FILE must have the columns of the images, as the model was fitted on them, got none; pass it"
+            if saved.columns
+            else "--table is for a model that was fitted with it, got one of images alone; leave it out"
+        )
+    tables = [block.encoder for block in blocks_of(saved.encoder) if isinstance(block.encoder, TableEncoder)]
+    how: dict[str, Any] = {
+        "id_column": saved.id_column,
+        "categorical": [name for one in tables for name in one.describe().get("categories", [])],
+        "columns": saved.columns if tables else [],
+    }
+    if table is not None and tables:
+        rows = read_rows(path, table=table, **how)
+    elif table_suffix(Path(path)) is not None:
+        rows = read_rows(path, text=saved.text, ignore=saved.ignored, **how)
     else:
         rows = read_rows(path)
     if rows.kind != saved.kind:

@@ -7,6 +7,7 @@ from angpn.features import TableEncoder
 from angpn.features.table import Imputed
 from angpn.labelling.encoders import ArrayEncoder, Encoder
 from angpn.labelling.input_rows import Rows
+from angpn.labelling.joint_encoder import JointEncoder, blocks_of
 from angpn.utils.typing import Array
 
 _MOST_SHOWN = 10  # columns in a line
@@ -83,8 +84,12 @@ def reading_facts(
         The facts.
     """
     notes = list(rows.notes)
+    if isinstance(encoder, JointEncoder):
+        notes.append(encoder.describe())
     n_empty = None if empty is None else int(empty.sum())
-    if isinstance(encoder, TableEncoder):
-        notes += map(str, encoder.readings_)
-        return ReadingFacts(encoder.describe(), notes, encoder.imputed_, n_empty, encoder.remarks_)
+    tables = [] if encoder is None else [block.encoder for block in blocks_of(encoder)]
+    table = next((one for one in tables if isinstance(one, TableEncoder)), None)
+    if table is not None:
+        notes += map(str, table.readings_)
+        return ReadingFacts(table.describe(), notes, table.imputed_, n_empty, table.remarks_)
     return ReadingFacts({}, notes, encoder.imputed_ if isinstance(encoder, ArrayEncoder) else [], n_empty, [])

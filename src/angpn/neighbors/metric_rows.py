@@ -44,16 +44,10 @@ class MetricRows:
             return scipy.sparse.csr_array(scipy.sparse.diags_array(self.inverse) @ self.matrix)
         return self.matrix * self.inverse[:, None]
 
-    def distances_to(self, others: "MetricRows") -> Array:  # (n, r) float64
-        """Return the distances of every pair."""
+    def products_with(self, others: "MetricRows") -> Array:  # (n, r)
+        """Return the inner products of every pair, of rows at unit length for the chord."""
         rows, columns = self.scaled(), others.scaled()
-        if self.is_sparse:
-            return self._from_products((rows @ columns.T).toarray(), others.lengths)
-        left, right = (torch.tensor(part, dtype=torch.float64) for part in (rows, columns))
-        found = torch.cdist(left, right).numpy()
-        if self.metric == "chord":
-            found[self.lengths == 0], found[:, others.lengths == 0] = np.sqrt(2), np.sqrt(2)
-        return np.square(found, out=found) if self.metric == "sqeuclidean" else found
+        return (rows @ columns.T).toarray() if self.is_sparse else rows @ columns.T
 
     def distances_on(self, lists: Array, others: "MetricRows") -> Array:  # (n, m)
         """Return the distances of each row to its candidates among the others."""
@@ -95,17 +89,31 @@ def exact_nearest_distances(
     members: Array | None = None,  # in order; all rows by default
     block_rows: int = BLOCK_ROWS,
 ) -> Array:  # (r, count at most)
-    """Return the true distances of the chosen rows to the nearest others among the members."""
+    """Return the true distances of the chosen rows to the nearest others among the members, nearest first.
+
+    Products in the dtype of the rows tell which are the nearest but for rounding, so some more are kept until the
+    distances of these few are computed from differences.
+    """
     members = np.arange(len(rows)) if members is None else members
-    queries, nearest = rows[chosen], [torch.empty(len(chosen), 0, dtype=torch.float64)]
+    queries, wanted = rows[chosen], count + count // 4 + 8
+    nearest, lowest = [], []
     for block in blocks_of(len(members), block_rows):
         some = members[block]
-        found = torch.from_numpy(queries.distances_to(rows[some]))
+        others = rows[some]
+        keys = queries.products_with(others)
+        np.negative(keys, out=keys)
+        if rows.metric != "chord":
+            keys += (others.lengths**2 / 2).astype(keys.dtype)  # half of what distinguishes their squared distances
         own = np.flatnonzero(np.isin(chosen, some))
-        found[own, np.searchsorted(some, chosen[own])] = torch.inf
-        nearest.append(found.topk(min(count, found.shape[1]), largest=False)[0])
-    merged = torch.cat(nearest, dim=1)
-    return merged.topk(min(count, merged.shape[1]), largest=False)[0].numpy()
+        keys[own, np.searchsorted(some, chosen[own])] = np.inf
+        low, places = torch.from_numpy(keys).topk(min(wanted, len(some)), largest=False)
+        lowest.append(low)
+        nearest.append(some[places.numpy()])
+    low, places = torch.cat(lowest, dim=1).topk(min(wanted, len(members)), largest=False)
+    lists = np.take_along_axis(np.concatenate(nearest, axis=1), places.numpy(), axis=1)
+    distances = queries.distances_on(lists.astype(np.int32), rows)
+    distances[np.isinf(low.numpy())] = np.inf  # the row itself
+    return np.sort(distances, axis=1)[:, :count]
 
 
 def recall_of(distances: Array, true: Array) -> float:

@@ -61,7 +61,7 @@ export const keep = (row) =>
   quietly(act({ type: "confirm", row: row.row }, `${row.id}: stays ${row.label ?? "as it is"}`));
 
 export const settle = (row, name) =>
-  quietly(act({ type: "settle", row: row.row, name }, `${row.id}: settled as ${name}`));
+  quietly(act({ type: "settle", row: row.row, name }, `${row.id}: settled as ${name ?? "none of these"}`));
 
 // ---- Classes ----
 

@@ -19,6 +19,7 @@ export class GridView {
     this.passed = new Set(); // rows taken out of batches that were accepted: not shown again
     this.at = 0; // the cell that has the keyboard
     this.clusters = [];
+    this.giving = false; // labels are on their way
     this.groups = el("select", { id: "grid-group", "aria-label": "Rows to show" });
     this.groups.addEventListener("change", () => {
       this.group = JSON.parse(this.groups.value);
@@ -49,19 +50,29 @@ export class GridView {
         el("button", { type: "button", class: "plain", click: () => this.newClass() },
           el("kbd", {}, "n"), " All to a new class")),
       this.classes.element);
-    on("state", () => this.element.isConnected && this.showGroups());
+    on("state", () => this.element.isConnected && this.showState());
     on("undone", () => this.element.isConnected && this.load());
   }
 
   async open() {
+    await this.readClusters();
+    this.showGroups();
+    this.load();
+  }
+
+  async readClusters() {
+    if (!store.state.model.mapped || this.clusters.length) return;
     try {
       this.clusters = (await read("api/clusters")).clusters;
     } catch (error) {
-      this.clusters = [];
       lost(error);
     }
+  }
+
+  // Groups may come while the grid is open.
+  async showState() {
+    await this.readClusters();
     this.showGroups();
-    this.load();
   }
 
   // Classes once there is a model, clusters always.
@@ -180,7 +191,8 @@ export class GridView {
 
   async give(words, added = null) {
     const rows = this.inside();
-    if (!rows.length) return;
+    if (!rows.length || this.giving) return; // a key pressed twice labels once
+    this.giving = true;
     this.out.forEach((row) => this.passed.add(row));
     try {
       await added;
@@ -189,6 +201,7 @@ export class GridView {
       // the message was shown
     }
     await this.load();
+    this.giving = false;
     if (!document.activeElement || document.activeElement === document.body) this.move(0);
   }
 

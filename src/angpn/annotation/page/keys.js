@@ -37,17 +37,21 @@ export const HELP = {
   Review: [
     ["Enter", "keep the label"],
     ["1–9, letters", "give another"],
+    ["x", "none of these"],
     ["← →", "back and forth"],
   ],
 };
 
-const inField = (target) => target.closest("input, textarea, select, dialog") !== null;
+const inField = (target, key) => {
+  if (target.type === "radio") return key === " " || key.startsWith("Arrow"); // which choose; other keys are commands
+  return target.closest("input, textarea, select, dialog") !== null;
+};
 
 // Calls `commands[key]` or `view().key(event)`; neither while a person types or a dialog is open.
 export function listen(commands, view) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (inField(event.target) || document.querySelector("dialog[open]")) return;
+    if (inField(event.target, event.key) || document.querySelector("dialog[open]")) return;
     // Enter and Space on a button or link press it.
     if ((event.key === "Enter" || event.key === " ") && event.target.closest("button:not(.cell), a")) return;
     const key = event.shiftKey && /^[a-z]$/i.test(event.key) ? `Shift ${event.key.toLowerCase()}` : event.key;

@@ -15,6 +15,10 @@ export const tag = (words) => {
     name(words, "span", "name line"));
 };
 
+// What a key does, and on screens without keys what a touch does.
+export const verb = (ofKey, ofTouch) =>
+  [el("span", { class: "soft of-key" }, ofKey), el("span", { class: "soft of-touch" }, ofTouch)];
+
 // The labelled rows nearest to this one.
 export function neighbors(row) {
   if (!row.neighbors?.length) return null;
@@ -59,12 +63,13 @@ export class LabelView {
   firstClass() {
     const field = el("input", { type: "text", id: "first-class", maxlength: 200, autocomplete: "off", dir: "auto",
       placeholder: "for instance: cat" });
-    const made = el("form", { class: "first-class" },
+    const made = el("form", { class: "first-class", hidden: "" },
       el("label", { for: "first-class" }, "What is this? Name its class:"), field,
       el("button", { type: "submit", class: "strong" }, "Label it"),
       el("p", { class: "hint" }, "You add classes as you meet them. Or look at ",
         el("button", { type: "button", class: "link", click: () => this.openView("grid") }, "groups of similar rows"),
         " and name those."));
+    field.addEventListener("keydown", (event) => event.key === "Escape" && field.blur()); // for the keys of the page
     made.addEventListener("submit", (event) => {
       event.preventDefault();
       const text = field.value.trim();
@@ -109,13 +114,22 @@ export class LabelView {
     const row = queue.current;
     const { state } = store;
     this.showGuess(row);
-    this.first.hidden = state.classes.length > 0 || !row;
+    this.askFirstClass(state.classes.length === 0 && row !== null);
     this.classes.show({ guess: row && !this.isAnswered(row) ? row.guess : null, chosen: row?.label ?? null });
     this.buttons.back.disabled = queue.at <= 0;
     this.buttons.undo.disabled = !state.undo;
     this.buttons.undo.title = state.undo ? `Undo: ${state.undo}` : "Nothing to undo";
     this.buttons.redo.disabled = state.redo === null;
     for (const key of ["skip", "other", "choose", "add"]) this.buttons[key].disabled = !row;
+  }
+
+  // Where there is no class yet, what a person types is the name of one; on a phone a keyboard would cover the row.
+  askFirstClass(asked) {
+    const isNew = asked && this.first.hidden;
+    this.first.hidden = !asked;
+    if (isNew && this.element.isConnected && document.activeElement === document.body && matchMedia("(hover)").matches) {
+      this.first.querySelector("input").focus({ preventScroll: true });
+    }
   }
 
   isAnswered(row) {
@@ -136,7 +150,7 @@ export class LabelView {
       const { guess } = row;
       parts.push(
         el("button", { type: "button", class: "accept", "aria-keyshortcuts": "Enter", click: () => this.accept() },
-          el("kbd", {}, "Enter"), el("span", { class: "soft" }, "accepts"), tag(guess.name)),
+          el("kbd", {}, "Enter"), ...verb("accepts", "Accept"), tag(guess.name)),
         meter(guess.confidence), el("span", { class: "number" }, percent(guess.confidence)));
       if (guess.second) parts.push(el("span", { class: "soft" }, "or"), tag(guess.second));
     } else if (row && store.state.classes.length) {
@@ -203,6 +217,7 @@ export class LabelView {
   }
 
   open() {
+    this.first.hidden = true; // so that it gets the keyboard again if it is asked
     this.showRow();
   }
 

@@ -38,10 +38,12 @@ async function openRow(row) {
 }
 
 function showHead() {
-  const { title, user } = store.state;
+  const { title, user, undo: last } = store.state;
   document.title = `${title} – angpn annotate`;
   byId("title").textContent = title;
   byId("title").title = title;
+  byId("undo").disabled = !last;
+  byId("undo").title = last ? `Undo: ${last}` : "Nothing to undo";
   byId("user").replaceChildren(el("span", { class: "hidden-text" }, "Labels are given by "),
     name(store.user ?? user ?? "who?", "span", "name line"));
 }
@@ -55,6 +57,7 @@ function build() {
   const tool = (key, words, run, more = {}) => el("button", { type: "button", class: "plain", click: run, ...more },
     words, ...(key ? [el("kbd", {}, key)] : []));
   byId("tools").replaceChildren(
+    tool(null, "↶", undoByClick, { id: "undo", class: "plain icon", "aria-label": "Undo", "aria-keyshortcuts": "u" }),
     tool("/", "Search", search), tool("⇧c", "Classes", editClasses),
     tool("?", "Keys", showHelp, { class: "plain wide" }),
     tool(null, "", askUser, { id: "user", class: "plain line", title: "Who labels" }));
@@ -65,6 +68,11 @@ function build() {
   on("state", showHead);
   // A refit changes what is worth labelling next, and never the row on screen.
   on("model", () => queue.fill(true));
+}
+
+function undoByClick(event) {
+  undo();
+  if (event.detail > 0) event.currentTarget.blur(); // Enter is for the row again
 }
 
 const search = () => openSearch(openRow);
@@ -98,6 +106,7 @@ async function start() {
   openView(storage.get(tab, "angpn-view") ?? "label");
   await queue.fill();
   if (!queue.current) queue.next();
+  if (store.state.shared && !store.user) askUser(); // so that two people are not taken for one
 }
 
 // For tests and the browser's console.

@@ -16,6 +16,9 @@ const NONE = 255; // no class is shown for the row
 const [UNLABELLED, LABELLED, OTHER, SKIPPED] = [0, 1, 2, 3];
 const APART = 2000; // milliseconds between two reads of the map at least
 
+const WORDS = "Draw around rows to select them; hold Shift to move the map, turn the wheel to zoom. "
+  + "By keyboard: arrows move a rectangle, Shift and arrows its size, Enter selects.";
+
 const floats = (text) => new Float32Array(bytesOf(text).buffer);
 
 export class MapView {
@@ -24,14 +27,13 @@ export class MapView {
     this.map = null;
     this.selected = []; // rows
     this.isSelected = new Uint8Array(0);
+    this.giving = false; // labels are on their way
     this.path = []; // of the lasso, points of the screen
     this.hovered = -1;
     this.readAt = -Infinity;
     this.canvas = el("canvas", { id: "map", tabindex: "0", role: "application", "aria-describedby": "map-words" });
     this.tip = el("div", { id: "tip", hidden: "" });
-    this.words = el("p", { class: "hint", id: "map-words" },
-      "Draw around rows to select them; hold Shift to move the map, turn the wheel to zoom. ",
-      "By keyboard: arrows move a rectangle, Shift and arrows its size, Enter selects.");
+    this.words = el("p", { class: "hint", id: "map-words" }, WORDS);
     this.selection = el("div", { class: "selection" });
     this.legend = el("div", { class: "legend" });
     this.classes = new ClassButtons((words) => this.give(words), "Label all selected rows");
@@ -65,6 +67,10 @@ export class MapView {
   // Reads the map when labels or the model changed, not more often than every two seconds.
   async load(atOnce = false) {
     const { seq, model } = store.state;
+    if (!model.mapped) {
+      this.words.textContent = model.error ?? "The map is being computed, and appears here when it is.";
+      return;
+    }
     const wanted = `${seq}/${model.version}`;
     if (wanted === this.shownFor && !atOnce) return;
     const wait = atOnce ? 0 : this.readAt + APART - performance.now();
@@ -106,6 +112,7 @@ export class MapView {
       this.map.resize();
     }
     this.map.rows.order = order;
+    this.words.textContent = WORDS;
     this.canvas.setAttribute("aria-label", `Map of ${whole(this.map.count)} rows: similar rows lie close together`);
     this.showLegend();
     this.restyle();
@@ -318,15 +325,18 @@ export class MapView {
 
   async give(words, added = null) {
     const rows = this.withoutLabel();
-    if (!rows.length) return;
+    if (!rows.length || this.giving) return; // a key pressed twice labels once
+    this.giving = true;
     try {
       await added;
       await actions.labelMany(rows, words, "map");
+      this.select([]);
+      this.load(true);
     } catch {
-      return; // the message was shown
+      // the message was shown
+    } finally {
+      this.giving = false;
     }
-    this.select([]);
-    this.load(true);
   }
 
   newClass() {

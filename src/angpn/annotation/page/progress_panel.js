@@ -100,7 +100,8 @@ export class ProgressPanel {
 
   model({ model }) {
     let words = "No model yet: it is fitted after the first labels of two classes.";
-    if (model.ready === false) words = "The rows are being read and compared; labelling works meanwhile.";
+    if (model.error && !model.ready) words = "There is no model; labelling works all the same.";
+    else if (model.ready === false) words = "The rows are being read and compared; labelling works meanwhile.";
     else if (model.fitting) words = `Learning from your ${model.version ? "last" : "first"} labels …`;
     else if (model.version) words = `Model ${model.version}, from ${counted(model.labels, "label")}.`;
     const parts = [el("p", { class: `hint model${model.fitting ? " fitting" : ""}` }, words)];

@@ -3,7 +3,7 @@ import { announce, el, name, percent } from "./elements.js";
 import { content } from "./row_content.js";
 import { ClassButtons } from "./class_buttons.js";
 import { chooseClass } from "./dialogs.js";
-import { neighbors, tag } from "./label_view.js";
+import { neighbors, tag, verb } from "./label_view.js";
 import { read } from "./api.js";
 import { on, store } from "./store.js";
 import { lost } from "./connection.js";
@@ -33,8 +33,12 @@ export class ReviewView {
     this.words = el("div", { class: "guess" });
     this.near = el("div");
     this.classes = new ClassButtons((words) => this.give(words), "Give another label");
+    this.commands = el("div", { class: "commands" }, el("button",
+      { type: "button", class: "plain command", "aria-keyshortcuts": "x", click: () => this.give(null) },
+      el("kbd", {}, "x"), el("span", {}, "None of these")));
     this.element = el("section", { class: "review-view", "aria-label": "Review" },
-      el("div", { class: "bar" }, this.tabs), this.head, this.stage, this.words, this.classes.element, this.near);
+      el("div", { class: "bar" }, this.tabs), this.head, this.stage, this.words, this.classes.element, this.commands,
+      this.near);
     on("state", () => this.element.isConnected && this.showState());
     on("undone", () => this.element.isConnected && this.load());
   }
@@ -78,12 +82,12 @@ export class ReviewView {
   question(row) {
     if (this.kind === "disagreements") {
       return [el("span", {}, "Labelled"), ...Object.entries(row.votes ?? {}).map(([user, words]) =>
-        el("span", { class: "vote" }, tag(words), el("span", { class: "soft" }, "by ", name(user)))),
+        el("span", { class: "vote" }, words === null ? "none of these" : tag(words), el("span", { class: "soft" }, "by ", name(user)))),
         el("span", { class: "soft" }, "Press the key of the right class.")];
     }
     const keep = el("button",
       { type: "button", class: "accept", "aria-keyshortcuts": "Enter", click: () => this.keep() },
-      el("kbd", {}, "Enter"), el("span", { class: "soft" }, "keeps"), tag(row.label ?? ""));
+      el("kbd", {}, "Enter"), ...verb("keeps", "Keep"), tag(row.label ?? ""));
     const says = row.guess && row.guess.name !== row.label
       ? [el("span", { class: "soft" }, "The model says"), tag(row.guess.name),
         el("span", { class: "number" }, percent(row.guess.confidence))] : [];
@@ -98,6 +102,7 @@ export class ReviewView {
     const guess = row?.guess && row.guess.name !== row.label ? row.guess : null;
     this.classes.show({ chosen: row?.label ?? null, guess });
     if (!row) this.classes.element.hidden = true;
+    this.commands.hidden = !row;
   }
 
   keep() {
@@ -106,10 +111,12 @@ export class ReviewView {
     this.drop();
   }
 
+  // Gives the row a class, or with null none of them.
   give(words) {
     const row = this.current;
     if (!row) return;
     if (this.kind === "disagreements") actions.settle(row, words);
+    else if (words === null) actions.other(row);
     else actions.label(row, words);
     this.drop();
   }
@@ -127,6 +134,7 @@ export class ReviewView {
 
   key(key) {
     const run = { Enter: () => this.keep(), ArrowLeft: () => this.go(-1), ArrowRight: () => this.go(1),
+      x: () => this.give(null),
       c: () => this.current && chooseClass("Give another label", (words) => this.give(words)) }[key];
     if (!run) return this.classes.key(key);
     run();

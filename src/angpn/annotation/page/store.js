@@ -16,7 +16,8 @@ export function accept(state) {
   if (before && before.project === state.project && state.seq < before.seq) return; // overtaken by a later answer
   store.state = state;
   tell("state", state);
-  if (before && before.model.version !== state.model.version) tell("model", state);
+  const known = ({ model }) => `${model.version} ${model.ready}`; // what rows ahead were chosen by
+  if (before && known(before) !== known(state)) tell("model", state);
 }
 
 export async function refresh() {

@@ -25,7 +25,7 @@ from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.scaling import Scaling
 from angpn.estimators.adaptive_graph import AdaptiveGraphOptions, scaling_without_labels
 from angpn.experiments.clustering import load
-from angpn.labelling.map_layout import map_layout
+from angpn.inspection.map_layout import map_layout
 
 NAMES = ("wine", "digits", "mnist10k", "cifar10", "20news")
 MOST_ROWS, NEIGHBORS = 2000, 10

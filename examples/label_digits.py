@@ -9,8 +9,6 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from angpn import ANGPNClassifier
-from angpn.labelling.map_figure import map_figure
-from angpn.labelling.map_layout import map_layout
 
 X, truth = load_digits(return_X_y=True)
 X, truth, X_new, truth_new = X[:1500], truth[:1500], X[1500:], truth[1500:]
@@ -20,7 +18,7 @@ model = ANGPNClassifier(random_state=0, verbose=True).fit(X, y)
 print(f"unlabelled rows: {np.mean(model.transduction_[y == -1] == truth[y == -1]):.1%} right")
 print(f"new rows: {model.score(X_new, truth_new):.1%} right")
 
-map_figure(map_layout(model.embedding_), model.transduction_, y != -1).savefig("digits.png")
+model.plot_map().figure_.savefig("digits.png")
 for row in model.uncertain(3):
     print(f"worth labelling next: row {row}, predicted {model.transduction_[row]}; influenced most by")
     for other, weight, label, given in model.explain(row, n=3):

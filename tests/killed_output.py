@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 
 import angpn
+from angpn.inspection import model_report
+from angpn.inspection.map_layout import map_layout
 from angpn.labelling import (
     LabellingOptions,
     LabellingTask,
     Rows,
     output_folder,
-    report_contents,
     run_task,
     write_output,
 )
-from angpn.labelling.map_layout import map_layout
 from angpn.labelling.output import predict_file
 from kills import run_and_kill
 from saved_files import read_saved
@@ -69,7 +69,7 @@ def kill_at_every_operation(folder):
     """Kill ``write_output`` at each of its file operations, and count what is then in the folder."""
     old, new = make_result(1), make_result(2)
     positions = {id(result.model): map_layout(result.model.embedding_) for result in (old, new)}
-    report_contents.map_layout = lambda embedding, seed: positions[id((old if seed == 1 else new).model)]
+    model_report.map_layout = lambda embedding, seed: positions[id((old if seed == 1 else new).model)]
     os.fsync = lambda handle: None  # a kill loses nothing that the system has
     expected = {}
     for name, result in (("old", old), ("new", new)):

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from angpn.estimators.accuracy_estimate import Estimate
-from angpn.labelling.label_errors import Suspect
-from angpn.labelling.report import Curve, LabelReport
+from angpn.inspection.accuracy_estimate import Estimate
+from angpn.inspection.label_errors import Suspect
+from angpn.inspection.report import Curve, LabelReport
 
 # User texts, malicious or odd: each must be shown as text.
 HOSTILE = (

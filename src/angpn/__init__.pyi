@@ -7,6 +7,7 @@ from . import (
     estimators,
     experiments,
     features,
+    inspection,
     labelling,
     model_selection,
     neighbors,
@@ -18,7 +19,6 @@ from .anfp.propagation import propagate
 from .anfp.simplex import project_simplex
 from .annotation.notebook import annotate
 from .ensemble.config import EnsembleConfig
-from .estimators.accuracy_estimate import Estimate
 from .estimators.auto import ANGPNClassifier
 from .estimators.clustering import ANGPNClusterer
 from .estimators.embedding import ANGPNEmbedding
@@ -27,6 +27,7 @@ from .estimators.network import ANGPNNetworkClassifier
 from .estimators.suggest import suggest
 from .estimators.suggestion import Suggestion
 from .estimators.unreliable_rows import UnreliableRows
+from .inspection.accuracy_estimate import Estimate
 from .neighbors.exact import nearest_candidates, pairwise_distances
 from .neighbors.neighborhood import Neighborhood
 from .network.conv import ANGPNConv
@@ -64,6 +65,7 @@ __all__ = [
     "estimators",
     "experiments",
     "features",
+    "inspection",
     "labelling",
     "model_selection",
     "nearest_candidates",

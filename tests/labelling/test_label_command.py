@@ -57,10 +57,10 @@ def test_a_folder_of_images_from_pixels_to_report_and_new_images(photos, tmp_pat
 
 @pytest.mark.slow
 def test_a_large_report_keeps_a_limited_number_of_thumbnails(photos, tmp_path, monkeypatch):
-    from angpn.labelling import report_contents
+    from angpn.inspection import thumbnails
 
     folder, labels, _ = photos
-    monkeypatch.setattr(report_contents, "_MAX_THUMBNAILS", 50)
+    monkeypatch.setattr(thumbnails, "_MAX_THUMBNAILS", 50)
     done = CliRunner().invoke(app, ["label", str(folder), "--labels", str(labels), "-o", str(tmp_path / "out"), "-q"])
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "out" / "report.html").read_text().count("data:image/jpeg") == 50

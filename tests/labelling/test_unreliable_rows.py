@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from angpn.cli import app
 from angpn.estimators.unreliable_rows import UnreliableRows
-from angpn.labelling.unreliable_rows import REASONS, describe_unreliable
+from angpn.inspection.unreliable_rows import REASONS, describe_unreliable
 from label_inputs import write_labels
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from angpn.annotation.actions import Measured
 from angpn.annotation.messages import MeasuredAccuracy
-from angpn.estimators.accuracy_estimate import estimate_from
+from angpn.inspection.accuracy_estimate import estimate_from
 
 _LEAST_POINTS = 3  # of a curve that is extrapolated
 _LEAST_SLOPE = 0.1  # of the error on logarithmic axes; a flatter curve says nothing

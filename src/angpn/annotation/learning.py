@@ -17,15 +17,15 @@ from angpn.annotation.messages import (
     Suggested,
 )
 from angpn.annotation.queue import Wanted
-from angpn.estimators.accuracy_estimate import estimate_from
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.clustering import ANGPNClusterer
 from angpn.estimators.eligible_rows import EligibleRows
 from angpn.estimators.suggestion import Suggestion, choose, directions, pool_without_model
+from angpn.inspection.accuracy_estimate import estimate_from
+from angpn.inspection.label_errors import find_suspects
+from angpn.inspection.map_layout import map_layout
 from angpn.labelling.cluster_names import can_name_clusters, cluster_names
 from angpn.labelling.joint_encoder import images_of, scaling_of
-from angpn.labelling.label_errors import find_suspects
-from angpn.labelling.map_layout import map_layout
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 

@@ -29,7 +29,7 @@ from angpn.annotation.views import (
     state_view,
     suspect_rows,
 )
-from angpn.labelling.page_parts import shared_files
+from angpn.inspection.page_parts import shared_files
 
 PAGE = Path(str(files("angpn.annotation"))) / "page"
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}

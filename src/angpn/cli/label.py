@@ -202,7 +202,7 @@ def label(
         else _estimate_facts(estimate, [str(name) for name in result.model.classes_]),
         "never_predicted": result.never_predicted,
         "unreliable": {reason: len(rows) for reason, rows in result.unreliable.items()},
-        "suspects": len(result.suspects),
+        "suspects": len(result.labelled.suspects),
         f"{result.unit}s": result.model.n_iter_,
         "seconds": round(result.seconds, 1),
         "files": {name: str(path) for name, path in files.items()},
@@ -220,7 +220,7 @@ def _task_summary(about: dict[str, Any]) -> list[str]:
 
 
 def _result_summary(about: dict[str, Any]) -> list[str]:
-    from angpn.labelling.unreliable_rows import describe_unreliable
+    from angpn.inspection.unreliable_rows import describe_unreliable
 
     unit = "epoch" if "epochs" in about else "round"
     trained = f"{about[f'{unit}s']} {unit}{'' if about[f'{unit}s'] == 1 else 's'}"

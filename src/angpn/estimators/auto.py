@@ -112,6 +112,7 @@ class ANGPNClassifier(BaseANGPNClassifier):
     """
 
     _validated_by = "cross-validation"
+    _unit = "round"
 
     @_refuse_parameters_of(ANGPNNetworkClassifier)
     def __init__(

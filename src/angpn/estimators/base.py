@@ -2,6 +2,7 @@
 
 import os
 from abc import abstractmethod
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from angpn.anfp.neighbor_graph import check_graph_options
+from angpn.estimators.displays import DisplayMixin
 from angpn.estimators.fold_checks import warn_of_folds
 from angpn.estimators.inspection import InspectionMixin
 from angpn.estimators.memory_estimate import check_memory
@@ -36,6 +38,7 @@ from angpn.utils.validation import check_class_weight
 class BaseANGPNClassifier(
     PredictionMixin,
     InspectionMixin,
+    DisplayMixin,
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     ClassifierMixin,
@@ -259,6 +262,13 @@ class BaseANGPNClassifier(
     def __getstate__(self) -> dict[str, Any]:
         # Without what a warm start begins with: it is much memory, and the next fit makes it again.
         return {name: value for name, value in super().__getstate__().items() if name != "_warm_state"}
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        # A notebook shows the estimator after each fit, with all attributes: those that the fit has set are enough.
+        # Others are computed on demand, and an embedding of many rows takes time and memory.
+        shown = BaseEstimator._get_fitted_attr_html(SimpleNamespace(**self.__dict__), doc_link)
+        shown.estimator_class = type(self)
+        return shown
 
     @property
     def _n_features_out(self) -> int:

@@ -8,12 +8,13 @@ import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from angpn.estimators.accuracy_estimate import Estimate, EstimateKind, estimate_from
 from angpn.estimators.eligible_rows import eligible_rows
 from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influences
 from angpn.estimators.suggestion import Strategy, Suggestion, choose, pool_with_model
 from angpn.estimators.unreliable_rows import UnreliableRows, conflicting_rows, empty_rows, unreached_rows
+from angpn.inspection.accuracy_estimate import Estimate, EstimateKind, estimate_from
+from angpn.inspection.fitted_classifier import Unit
 from angpn.utils.checks import check_same_rows
 from angpn.utils.inputs import as_array
 from angpn.utils.labels import UNLABELLED
@@ -24,6 +25,7 @@ class InspectionMixin(BaseEstimator):
     """The fitted rows, and why they were labelled as they were."""
 
     _validated_by: ClassVar[EstimateKind]  # how ``fit`` uses the labels that it holds out
+    _unit: ClassVar[Unit]  # what ``n_iter_`` counts
 
     @cached_property
     def embedding_(self) -> Array:  # (n, width)

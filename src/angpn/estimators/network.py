@@ -122,6 +122,7 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
     """
 
     _validated_by = "validation"
+    _unit = "epoch"
 
     def __init__(
         self,

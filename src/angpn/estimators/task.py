@@ -16,7 +16,7 @@ from angpn.utils.typing import Array
 
 Result = TypeVar("Result")
 
-_OUTER_LOOPS = ("joblib.", "sklearn.model_selection.", "angpn.labelling.", "angpn.experiments.")
+_OUTER_LOOPS = ("joblib.", "sklearn.model_selection.", "angpn.inspection.", "angpn.labelling.", "angpn.experiments.")
 
 
 class Task(NamedTuple):

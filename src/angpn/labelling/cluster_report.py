@@ -13,13 +13,14 @@ from sklearn.decomposition import TruncatedSVD
 import angpn
 from angpn.features import TableEncoder
 from angpn.features.column_state import MISSING
+from angpn.inspection.map_layout import map_layout
+from angpn.inspection.model_report import EXCERPT_LENGTH
+from angpn.inspection.report_page import make_page, packed_array, read_template, write_page
+from angpn.inspection.thumbnails import limit_thumbnails
 from angpn.labelling.cluster_job import ClusteringResult
 from angpn.labelling.cluster_names import order_columns
 from angpn.labelling.empty_rows import find_empty
-from angpn.labelling.map_layout import map_layout
 from angpn.labelling.reading_facts import reading_facts
-from angpn.labelling.report_contents import EXCERPT_LENGTH, limit_thumbnails
-from angpn.labelling.report_page import packed_array, write_page
 from angpn.utils.typing import Array
 
 _MAP_FEATURES = 50  # that t-SNE is computed of
@@ -37,7 +38,8 @@ def write_cluster_report(result: ClusteringResult, path: str | os.PathLike[str])
     Returns:
         The path of the file.
     """
-    return write_page("cluster_report.html", Path(result.options.input).name, _data(result), path)
+    template = read_template("angpn.labelling", "cluster_report.html")
+    return write_page(make_page(template, Path(result.options.input).name, _data(result)), path)
 
 
 def _data(result: ClusteringResult) -> dict[str, Any]:

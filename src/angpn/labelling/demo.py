@@ -7,8 +7,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 from sklearn.semi_supervised import LabelSpreading
 
+from angpn.inspection.thumbnails import ArrayThumbnails
 from angpn.labelling import LabellingOptions, LabellingResult, LabellingTask, Rows
-from angpn.labelling.image_encoder import make_thumbnail
 from angpn.utils.labels import UNLABELLED
 
 
@@ -28,7 +28,7 @@ def digits_task(*, label_rate: float = 0.1, seed: int = 0) -> tuple[LabellingTas
     y = np.full(len(truth), None, dtype=object)
     y[labelled] = truth[labelled]
     ids = [f"digit {number}" for number in range(len(truth))]
-    thumbnails = [make_thumbnail(_enlarged(image)) for image in digits.images]
+    thumbnails = list(ArrayThumbnails(-digits.images))  # dark on light
     rows = Rows("array", ids, digits.data.astype(np.float32), None, thumbnails)
     at_random = np.isin(np.arange(len(truth)), labelled)
     return LabellingTask(LabellingOptions(input="digits", seed=seed), rows, y, at_random), truth
@@ -55,8 +55,3 @@ def compare_accuracies(result: LabellingResult, truth: np.ndarray) -> dict[str, 
         "angpn": result.labels,
     }
     return {name: float(np.mean((predicted == truth)[~given])) for name, predicted in predictions.items()}
-
-
-def _enlarged(image: np.ndarray) -> np.ndarray:  # (8, 8) from 0 to 16, to (32, 32, 3) uint8, dark on light
-    grey = np.uint8(255 - image * 255 / 16)
-    return np.repeat(np.kron(grey, np.ones((4, 4), np.uint8))[:, :, None], 3, axis=2)

@@ -1,8 +1,6 @@
 """Encoder of images: features by a pretrained network, and a thumbnail of each; both are cached."""
 
-import base64
 import hashlib
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -18,13 +16,12 @@ from angpn.features.image_networks import DEFAULT_NETWORK, feature_network, inpu
 from angpn.features.image_source import ImageSource
 from angpn.features.images import feature_batches
 from angpn.features.network_files import file_digest, is_network_file
+from angpn.inspection.thumbnails import THUMBNAIL_PIXELS, data_uri, small_jpeg
 from angpn.labelling.named_encoder import AUTO, Digest, check_digest, check_named_again
 from angpn.utils.array_checks import check_arrays
-from angpn.utils.optional import require
 from angpn.utils.schema import Saved, Size
 from angpn.utils.typing import Array
 
-THUMBNAIL_PIXELS = 64
 _NETWORK: dict[str, Any] = {
     "layer": "last",
     "pooling": "mean",
@@ -101,7 +98,7 @@ class ImageEncoder:
                 f"at least one image must be readable, got {len(content)} that are not; {self.unreadable[0]}"
             )
         kept = [images[row] for row in sorted(images)]
-        self.thumbnails = [_data_uri(image.thumbnail) for image in kept]
+        self.thumbnails = [data_uri(image.thumbnail) for image in kept]
         found = np.array([np.frombuffer(image.features, "<f4") for image in kept], dtype=np.float32)
         expected = None if self._fitted is None else self._fitted.n_features
         if expected not in (None, found.shape[1]):
@@ -157,7 +154,7 @@ class ImageEncoder:
         def read(place: int) -> Array:
             row = rows[place]
             image = self._read(row, content[row])
-            thumbnails[row] = None if image is None else _small_jpeg(image)
+            thumbnails[row] = None if image is None else small_jpeg(image)
             return np.zeros((8, 8, 3), np.uint8) if image is None else image
 
         network = feature_network(self.name)
@@ -205,25 +202,6 @@ class ImageEncoder:
         encoder = cls(state.encoder)
         encoder._fitted = state
         return encoder
-
-
-def make_thumbnail(
-    image: Array,  # (h, w, 3) uint8
-) -> str:
-    """Return a small JPEG of an image as a data URI."""
-    return _data_uri(_small_jpeg(image))
-
-
-def _small_jpeg(image: Array) -> bytes:
-    picture = require("PIL.Image", "pip install angpn[images]").fromarray(image)
-    picture.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
-    buffer = io.BytesIO()
-    picture.save(buffer, "JPEG", quality=70)
-    return buffer.getvalue()
-
-
-def _data_uri(jpeg: bytes) -> str:
-    return "data:image/jpeg;base64," + base64.b64encode(jpeg).decode()
 
 
 def _version(package: str) -> str | None:

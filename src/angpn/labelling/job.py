@@ -8,25 +8,23 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from angpn.estimators.accuracy_estimate import Estimate, estimate_from
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.base import BaseANGPNClassifier
 from angpn.estimators.network import ANGPNNetworkClassifier
 from angpn.estimators.suggestion import Suggestion
+from angpn.inspection.accuracy_estimate import Estimate, estimate_from
+from angpn.inspection.fitted_classifier import Unit
+from angpn.inspection.labelled_rows import LabelledRows, labelled_rows
+from angpn.inspection.model_report import N_SUGGESTED
 from angpn.labelling.cluster_labels import join_labels, read_cluster_labels
 from angpn.labelling.empty_rows import EMPTY, find_empty, without_empty
 from angpn.labelling.encoders import Encoder
 from angpn.labelling.input_options import InputOptions
 from angpn.labelling.input_rows import Rows
 from angpn.labelling.joint_encoder import images_of, scaling_of
-from angpn.labelling.label_errors import Suspect, find_suspects
 from angpn.labelling.label_file import RowLabels, drawn_at_random, read_label_files, read_labels
-from angpn.labelling.report import Unit
 from angpn.utils.checks import warn
 from angpn.utils.typing import Array
-
-N_INFLUENCES = 8
-N_SUGGESTED = 20
 
 Model = Literal["auto", "network"]
 
@@ -97,16 +95,10 @@ class LabellingResult(NamedTuple):
         task: The task, without images that could not be read.
         encoder: The fitted encoder.
         model: The fitted classifier.
-        distributions: The probability of each class: those of the model, and the shares of the given labels for empty
-            rows.
+        labelled: The labels of all rows; their probabilities are those of the model, and the shares of the given labels
+            for empty rows.
         empty: Whether each row is empty, see :func:`~angpn.labelling.empty_rows.find_empty`.
-        labels: The given label of each row, or the predicted one.
-        confidence: The probability of that label.
-        second: The most probable other label.
-        influences: The rows that influenced the prediction of each row most, -1 where there are fewer.
-        weights: Their weights, in decreasing order.
         estimate: Estimated accuracy, or None where no label was held out.
-        suspects: Given labels that are probably wrong.
         suggestions: The rows most worth labelling next.
         skipped: Why an image could not be read, by its id.
         seconds: Duration of the job.
@@ -115,18 +107,22 @@ class LabellingResult(NamedTuple):
     task: LabellingTask
     encoder: Encoder
     model: Any
-    distributions: Array  # (n, c)
+    labelled: LabelledRows
     empty: Array  # (n,) bool
-    labels: Array  # (n,) object
-    confidence: Array  # (n,)
-    second: Array  # (n,) object
-    influences: Array  # (n, t)
-    weights: Array  # (n, t)
     estimate: Estimate | None
-    suspects: list[Suspect]
     suggestions: list[Suggestion]
     skipped: dict[str, str]
     seconds: float
+
+    @property
+    def labels(self) -> Array:  # (n,) object
+        """The given label of each row, or the predicted one."""
+        return self.model.classes_[self.labelled.codes]
+
+    @property
+    def second(self) -> Array:  # (n,) object
+        """The most probable other label of each row."""
+        return self.model.classes_[self.labelled.second]
 
     @property
     def never_predicted(self) -> list[str]:
@@ -142,7 +138,7 @@ class LabellingResult(NamedTuple):
     @property
     def unit(self) -> Unit:
         """What the classifier counts in ``n_iter_``: epochs of a network, or rounds of self-training."""
-        return training_unit(self.model)
+        return self.model._unit
 
 
 def read_task(options: LabellingOptions) -> LabellingTask:
@@ -254,11 +250,6 @@ def make_classifier(
     return ANGPNClassifier(scaling=scaling, **common)
 
 
-def training_unit(model: BaseANGPNClassifier) -> Unit:
-    """Return what a classifier counts in ``n_iter_``."""
-    return "epoch" if isinstance(model, ANGPNNetworkClassifier) else "round"
-
-
 def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
     """Fit a classifier on the given labels and label the other rows.
 
@@ -296,35 +287,15 @@ def run_task(task: LabellingTask, *, progress: bool = False) -> LabellingResult:
     model = make_classifier(options, scaling=scaling, progress=progress).fit(features, task.y)
     if estimate is None:
         estimate = model.estimate_accuracy(labelled_at_random=task.labelled_at_random)
-    given = task.given
-    given_codes = np.where(given, np.searchsorted(model.classes_, np.where(given, task.y, model.classes_[0])), 0)
     empty = find_empty(encoder, features)
-    distributions = np.where((empty & ~given)[:, None], model.class_prior_, model.label_distributions_)
-    codes = np.where(given, given_codes, distributions.argmax(axis=1))
-    influences, weights = model.influences(N_INFLUENCES)
-    others = distributions.copy()
-    others[np.arange(len(codes)), codes] = -1
+    distributions = np.where((empty & ~task.given)[:, None], model.class_prior_, model.label_distributions_)
     return LabellingResult(
         task,
         encoder,
         model,
-        distributions,
+        labelled_rows(model, distributions),
         empty,
-        model.classes_[codes],
-        distributions[np.arange(len(codes)), codes],
-        model.classes_[others.argmax(axis=1)],
-        influences,
-        weights,
         estimate,
-        find_suspects(
-            model.label_distributions_,
-            codes,
-            given,
-            model.validation_mask_,
-            model.validation_distributions_,
-            influences,
-            weights,
-        ),
         without_empty(model.suggestions(N_SUGGESTED + 1), empty)[:N_SUGGESTED],
         skipped,
         time.perf_counter() - start,

@@ -9,6 +9,7 @@ import numpy as np
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.features import TableEncoder
 from angpn.features.image_file import MAX_PIXELS
+from angpn.inspection.report import write_label_report
 from angpn.labelling.embedding_encoder import EmbeddingEncoder
 from angpn.labelling.empty_rows import EMPTY, find_empty
 from angpn.labelling.encoder_choice import name_again
@@ -20,7 +21,6 @@ from angpn.labelling.named_encoder import AUTO
 from angpn.labelling.output_folder import CLASSIFIER, ENCODER, MODEL, PREDICTIONS, REPORT, replacing_output
 from angpn.labelling.predictions import encode_csv, predictions_csv
 from angpn.labelling.reading_facts import ReadingFacts, reading_facts
-from angpn.labelling.report import write_label_report
 from angpn.labelling.report_contents import report_contents
 from angpn.labelling.saved_encoder import SavedEncoder, read_encoder, write_encoder
 from angpn.labelling.suggest_job import NEXT, free_path, suggested_rows, write_suggestions
@@ -142,7 +142,7 @@ def predict_file(
 def _predictions(result: LabellingResult) -> str:
     task = result.task
     source = np.where(task.given, "given", np.where(result.empty, EMPTY, "predicted"))
-    lines = zip(task.rows.ids, result.labels, result.confidence, result.second, source, strict=True)
+    lines = zip(task.rows.ids, result.labels, result.labelled.confidence, result.second, source, strict=True)
     return predictions_csv(lines, excel_safe=task.options.excel_safe)
 
 

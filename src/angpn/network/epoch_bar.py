@@ -1,9 +1,10 @@
-"""The progress bar of a network's training. rich is imported only when it is shown."""
+"""The progress bar of a network's training."""
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from angpn.network.training_loop import Epoch, Training
+from angpn.utils.progress import progress_bar
 
 
 class EpochBar:
@@ -15,31 +16,24 @@ class EpochBar:
 
     def __init__(self, training: Training, *, enabled: bool) -> None:
         self._training = training
-        self._progress: Any = None
-        if enabled:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = TextColumn(f"{'epoch':>10}"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn()
-            self._progress = Progress(*columns, TextColumn("{task.fields[status]}"), console=Console(stderr=True))
+        self._bar = progress_bar("epoch", training.last_epoch) if enabled else None
 
     def __enter__(self) -> Self:
-        if self._progress is not None:
-            self._progress.start()
-            self._task = self._progress.add_task("", total=self._training.last_epoch, status="")
+        if self._bar is not None:
+            self._bar.start()
         return self
 
     def update(self, epoch: Epoch) -> None:
         """Show an epoch."""
-        if self._progress is None:
+        if self._bar is None:
             return
         status = f"loss {epoch.loss:.4f}"
         if epoch.validation_accuracy is not None:
             status += f"  validation accuracy {epoch.validation_accuracy:.3f}"
-        self._progress.update(self._task, completed=epoch.number, total=self._training.last_epoch, status=status)
+        self._bar.show(epoch.number, self._training.last_epoch, status)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._progress is not None:
-            self._progress.stop()
+        if self._bar is not None:
+            self._bar.stop()

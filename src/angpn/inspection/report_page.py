@@ -12,38 +12,51 @@ from typing import Any
 
 import numpy as np
 
-from angpn.labelling.page_parts import inline_script, inline_style
+from angpn.inspection.page_parts import inline_script, inline_style
 from angpn.utils.files import replacing
 from angpn.utils.palette import DARK_PALETTE, PALETTE
 
 _PARTS = {"STYLE": "report.css", "MAP": "map.html", "SCRIPT": "map.js"}
 
 
-def write_page(template: str, title: str, data: Mapping[str, Any], path: str | os.PathLike[str]) -> Path:
-    """Write a page with a map; it opens in any browser, also offline.
+def make_page(template: str, title: str, data: Mapping[str, Any]) -> str:
+    """Return a page with a map.
 
     Args:
-        template: The file of the page beside this one.
+        template: The page with its placeholders.
         title: Heading of the page.
         data: What its script reads: plain values, and arrays by :func:`packed_array`.
+
+    Returns:
+        HTML that needs no other file.
+    """
+    parts = {name: read_template("angpn.inspection", part) for name, part in _PARTS.items()}
+    parts["STYLE"] = inline_style() + parts["STYLE"]
+    parts["SCRIPT"] = inline_script() + parts["SCRIPT"]
+    palette = {"light": PALETTE, "dark": DARK_PALETTE}
+    page = _fill(template, parts | {"TITLE": escape(title), "DATA": _json({**data, "palette": palette})})
+    # A file name that is not valid UTF-8 holds lone surrogates, which a page can only show as unknown characters.
+    return page.encode("utf-8", errors="xmlcharrefreplace").decode("utf-8")
+
+
+def write_page(page: str, path: str | os.PathLike[str]) -> Path:
+    """Write a page; it opens in any browser, also offline.
+
+    Args:
+        page: The page.
         path: The file to write; an existing one is replaced as a whole.
 
     Returns:
         The path of the file.
     """
-    parts = {name: _read(part) for name, part in _PARTS.items()}
-    parts["STYLE"] = inline_style() + parts["STYLE"]
-    parts["SCRIPT"] = inline_script() + parts["SCRIPT"]
-    palette = {"light": PALETTE, "dark": DARK_PALETTE}
-    page = _fill(_read(template), parts | {"TITLE": escape(title), "DATA": _json({**data, "palette": palette})})
     with replacing(path) as temporary:
-        # A file name that is not valid UTF-8 holds lone surrogates, which a page can only show as unknown characters.
-        temporary.write_bytes(page.encode("utf-8", errors="xmlcharrefreplace"))
+        temporary.write_bytes(page.encode("utf-8"))
     return Path(path)
 
 
-def _read(name: str) -> str:
-    return files("angpn.labelling").joinpath(name).read_text(encoding="utf-8")
+def read_template(room: str, name: str) -> str:
+    """Return the template of a page among the files of a room."""
+    return files(room).joinpath(name).read_text(encoding="utf-8")
 
 
 def packed_array(values: Any, dtype: str) -> dict[str, str]:

@@ -5,7 +5,7 @@ from sklearn.datasets import load_digits
 from sklearn.manifold import TSNE
 from sklearn.preprocessing import normalize
 
-from angpn.labelling.tsne import (
+from angpn.inspection.tsne import (
     _descend,
     _first_positions,
     conditional_probabilities,

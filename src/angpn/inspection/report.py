@@ -7,13 +7,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from angpn.estimators.accuracy_estimate import Estimate
-from angpn.labelling.ensemble_choice import Choice
-from angpn.labelling.label_errors import Suspect
-from angpn.labelling.report_page import packed_array, write_page
-from angpn.labelling.table_cells import Cells
+from angpn.inspection.accuracy_estimate import Estimate
+from angpn.inspection.ensemble_choice import Choice
+from angpn.inspection.label_errors import Suspect
+from angpn.inspection.report_page import make_page, packed_array, read_template, write_page
+from angpn.inspection.table_cells import Cells
 
-Unit = Literal["round", "epoch"]  # of self-training, or of the training of a network
+MadeBy = Literal["command", "estimator"]  # angpn label, or a method: how to do what the page advises
 
 
 class Curve(NamedTuple):
@@ -54,6 +54,7 @@ class LabelReport(NamedTuple):
         facts: Names and values for the table about the run.
         unreliable: What is said of rows whose label means little, and some of these rows.
         cells: The cells of each row, where the rows are those of a table.
+        made_by: Whether the page advises options of ``angpn label`` or arguments of the estimator.
     """
 
     title: str
@@ -76,6 +77,23 @@ class LabelReport(NamedTuple):
     unreliable: Sequence[tuple[str, Sequence[int]]] = ()
     choice: Choice | None = None
     cells: Cells | None = None
+    made_by: MadeBy = "command"
+
+
+def label_page(report: LabelReport) -> str:
+    """Return the page as HTML.
+
+    Args:
+        report: The content of the page.
+
+    Returns:
+        The page.
+
+    Raises:
+        ValueError: If a part has the wrong shape, range or type.
+    """
+    _check(report)
+    return make_page(read_template("angpn.inspection", "report.html"), report.title, _data(report))
 
 
 def write_label_report(report: LabelReport, path: str | os.PathLike[str]) -> Path:
@@ -91,8 +109,7 @@ def write_label_report(report: LabelReport, path: str | os.PathLike[str]) -> Pat
     Raises:
         ValueError: If a part has the wrong shape, range or type.
     """
-    _check(report)
-    return write_page("report.html", report.title, _data(report), path)
+    return write_page(label_page(report), path)
 
 
 def _check(report: LabelReport) -> None:
@@ -155,6 +172,7 @@ def _data(report: LabelReport) -> dict[str, Any]:
         "curve": None if report.curve is None else _curve(report.curve),
         "choice": None if report.choice is None else _choice(report.choice),
         "cells": None if report.cells is None else report.cells._asdict(),
+        "made_by": report.made_by,
     }
 
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_iris
 
 from angpn import ANGPNClassifier
-from angpn.labelling.ensemble_choice import describe_choice, reliability_bins
+from angpn.inspection.ensemble_choice import describe_choice, reliability_bins
 
 
 def test_the_choice_of_a_fit_is_told_in_words_with_weights():

@@ -2,7 +2,7 @@
 
 import re
 
-from angpn.labelling.page_parts import inline_script, shared_files
+from angpn.inspection.page_parts import inline_script, shared_files
 from angpn.utils.palette import DARK_PALETTE, PALETTE
 
 

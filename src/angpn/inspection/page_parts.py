@@ -37,4 +37,4 @@ def _palette_style() -> str:
 
 
 def _read(name: str) -> str:
-    return files("angpn.labelling").joinpath("page", name).read_text(encoding="utf-8")
+    return files("angpn.inspection").joinpath("page", name).read_text(encoding="utf-8")

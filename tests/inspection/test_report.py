@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from angpn.estimators.accuracy_estimate import Estimate
-from angpn.labelling.label_errors import Suspect
-from angpn.labelling.report import Curve, write_label_report
-from angpn.labelling.table_cells import Cells
+from angpn.inspection.accuracy_estimate import Estimate
+from angpn.inspection.label_errors import Suspect
+from angpn.inspection.report import Curve, write_label_report
+from angpn.inspection.table_cells import Cells
 from angpn.utils.palette import DARK_PALETTE, PALETTE
 from label_pages import HOSTILE, synthetic_report
 

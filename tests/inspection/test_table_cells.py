@@ -3,8 +3,8 @@
 import polars
 import pytest
 
-from angpn.labelling import table_cells as module
-from angpn.labelling.table_cells import table_cells
+from angpn.inspection import table_cells as module
+from angpn.inspection.table_cells import table_cells
 
 
 def test_cells_are_shown_as_they_came():

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from angpn import ANGPNClassifier, ANGPNNetworkClassifier, EnsembleConfig
-from angpn.estimators.accuracy_estimate import Estimate, estimate_from, wilson_interval
+from angpn.inspection.accuracy_estimate import Estimate, estimate_from, wilson_interval
 
 BRIEF = EnsembleConfig(hops=((0.5, 2),))
 

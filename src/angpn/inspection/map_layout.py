@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from angpn.labelling.tsne import tsne
+from angpn.inspection.tsne import tsne
 
 N_LANDMARKS = 3000  # the time of t-SNE grows with their square: two seconds
 

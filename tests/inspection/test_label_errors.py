@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import load_digits, make_blobs
 
 from angpn import ANGPNClassifier
+from angpn.inspection.label_errors import Suspect, find_suspects
 from angpn.labelling.job import LabellingOptions, read_task, run_task
-from angpn.labelling.label_errors import Suspect, find_suspects
 from label_inputs import write_labels
 
 NOBODY = np.full((5, 2), -1), np.zeros((5, 2))  # no row influences another
@@ -97,8 +97,8 @@ def test_a_job_lists_the_labels_that_were_flipped(tmp_path, model):
     names[flipped] = (names[flipped] + 1) % 3
     labels = write_labels(tmp_path / "labels.csv", map(str, range(60)), names.astype(str))
     result = run_task(read_task(LabellingOptions(input=tmp_path / "rows.npy", labels=labels, model=model)))
-    assert sorted(suspect.row for suspect in result.suspects) == sorted(flipped)
-    assert all(suspect.suggested == truth[suspect.row] for suspect in result.suspects)
+    assert sorted(suspect.row for suspect in result.labelled.suspects) == sorted(flipped)
+    assert all(suspect.suggested == truth[suspect.row] for suspect in result.labelled.suspects)
 
 
 def f1(found, wrong):

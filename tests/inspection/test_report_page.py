@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from angpn.labelling.ensemble_choice import Choice, ConfidenceBin
-from angpn.labelling.label_errors import Suspect
-from angpn.labelling.report import Curve, write_label_report
-from angpn.labelling.table_cells import Cells
+from angpn.inspection.ensemble_choice import Choice, ConfidenceBin
+from angpn.inspection.label_errors import Suspect
+from angpn.inspection.report import Curve, write_label_report
+from angpn.inspection.table_cells import Cells
 from label_pages import HOSTILE, synthetic_report
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from angpn.ensemble.extra_trees import TreesParameters
 from angpn.ensemble.heads import HeadParameters
 from angpn.ensemble.label_spreading import SpreadingParameters
 from angpn.ensemble.model_selection import few_label_candidates
-from angpn.estimators.auto import ANGPNClassifier
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 
@@ -63,12 +62,12 @@ class Choice(NamedTuple):
     reliability: Sequence[ConfidenceBin]
 
 
-def describe_choice(model: ANGPNClassifier) -> Choice:
-    """Return what was selected for a fitted ensemble."""
+def describe_choice(model: Any) -> Choice:
+    """Return what was selected for a fitted :class:`angpn.ANGPNClassifier`."""
     ensemble = model.ensemble_
     parameters = [learner.parameters for learner in ensemble.learners]
     fixed = [few_label_candidates(None, of_table, model._config) for of_table in (False, True)]
-    held = model.validation_mask_
+    held, distributions = model.validation_mask_, model.validation_distributions_
     members: dict[str, float] = {}
     for each, weight in zip(parameters, ensemble.mixture.weights, strict=True):
         members[_words(each)] = members.get(_words(each), 0.0) + weight
@@ -78,7 +77,7 @@ def describe_choice(model: ANGPNClassifier) -> Choice:
         0 if parameters in fixed else int(held.sum()),
         model.n_iter_,
         model.best_iter_,
-        reliability_bins(model.validation_distributions_, model._codes[held]),
+        [] if distributions is None else reliability_bins(distributions, model._codes[held]),
     )
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,8 +13,9 @@ def run_notebook(notebook, folder=None):
     pytest.importorskip("ipykernel", reason="ipykernel is the kernel of notebooks; it is not installed")
     resources = {} if folder is None else {"metadata": {"path": str(folder)}}
     client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=resources)
-    with warnings.catch_warnings(action="ignore"):  # of the client's own
-        asyncio.run(client.async_execute())
+    # In a thread of its own, since a browser of other tests has an event loop in this one.
+    with warnings.catch_warnings(action="ignore"), ThreadPoolExecutor(1) as thread:  # warnings of the client's own
+        thread.submit(lambda: asyncio.run(client.async_execute())).result()
     return notebook.cells
 
 

@@ -82,6 +82,7 @@ def test_texts_fall_into_their_topics_and_are_named_by_their_words(clustered):
         assert line["examples"].startswith(bodies[most_typical["id"]][:60])
         assert f"rows  {line['name']}" in shown
     assert "3 clusters of 150 rows in" in shown
+    assert "(near 0 their number is a guess, near 1 it is clear)" in shown
     assert f"angpn label {path} --clusters {folder} --text body --id-column ticket" in shown
 
 

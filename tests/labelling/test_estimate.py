@@ -69,13 +69,14 @@ def test_the_summary_says_how_the_labels_were_chosen():
     _, accuracy, recalls = _result_summary(about)
     assert "by cross-validation on 34 labels drawn at random, 70 others left out; always" in accuracy
     for sample, text in (
-        ("unknown", "if these labels were not drawn at random, it may be off either way; name their source"),
+        ("unknown", "if these labels were not drawn at random, it may be off either way; if some were, write random"),
         ("not random", "none of these labels was drawn at random, so it may be off either way; draw a few rows"),
     ):
         _, accuracy, note, again = _result_summary(about | {"estimate": estimate | {"sample": sample, "left_out": 0}})
         assert "cross-validation on 34 labels; always" in accuracy
         assert note.startswith(text)
         assert again == recalls
+    assert _result_summary(about | {"suspects": 6})[-1].startswith("given labels that may be wrong: 6, see Suspected")
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def test_a_folder_of_images_from_pixels_to_report_and_new_images(photos, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "96 rows labelled from 24 labels" in done.stdout
     assert "estimated by cross-validation on 24 labels" in done.stdout
-    assert re.search(r"in \d+\.\d s, \d rounds?$", done.stdout, re.MULTILINE)
+    assert re.search(r"in \d+\.\d s, \d rounds? of self-training$", done.stdout, re.MULTILINE)
     lines = read_predictions(tmp_path / "out" / "predictions.csv")
     assert list(lines[0]) == ["id", "label", "confidence", "second", "source"]
     assert [line["id"] for line in lines] == sorted(truth)
@@ -194,7 +194,8 @@ def test_missing_files(tmp_path, embeddings):
     assert "none there; check the name" in error_of(tmp_path, tmp_path / "none.npy", "--labels", labels)
     assert "No such file" in error_of(tmp_path, path, "--labels", tmp_path / "none.csv")
     assert "--labels FILE or --label-column NAME, got none" in error_of(tmp_path, path)
-    assert "got both" in error_of(tmp_path, path, "--labels", labels, "--label-column", "y")
+    both = error_of(tmp_path, path, "--labels", labels, "--label-column", "y")
+    assert "got both; pass one of them, and write the labels of the file into the column 'y' to use all" in both
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "none"), str(path)])
     assert done.exit_code == 1
     assert "must be the folder of a model that angpn label wrote" in done.stderr
@@ -226,7 +227,11 @@ def test_labels_that_cannot_be_trained_on(tmp_path):
     whole = table(tmp_path, x=x, y=list("ababab"))
     assert "got a label for all 6; there is nothing to label" in error_of(tmp_path, whole, "--label-column", "y")
     none = table(tmp_path, x=x, y=["", None, None, None, None, None])
-    assert "a few rows must be labelled, got none" in error_of(tmp_path, none, "--label-column", "y")
+    error = error_of(tmp_path, none, "--label-column", "y")
+    assert "rows must be labelled, got none; label at least one row of each class: fill in the column 'y'" in error
+    unfilled = tmp_path / "next.csv"
+    unfilled.write_text("id,label,suggestion,reason\n0,,a,stands for about 3 rows\n")
+    assert "fill in the column label of the file of --labels" in error_of(tmp_path, none, "--labels", unfilled)
     few = table(tmp_path, x=x, y=["a", "b", None, None, None, None])
     error = error_of(tmp_path, few, "--label-column", "y", "--holdout", "0.5")
     assert "two labels of each class to train on" in error

@@ -190,6 +190,16 @@ def test_a_column_of_ids_is_no_feature(tmp_path):
     assert run(path, "--id-column", "id", "-o", "-").exit_code == 0
 
 
+def test_labels_of_a_table_with_a_label_column_go_into_that_column(tmp_path):
+    path, out = tmp_path / "t.csv", tmp_path / "next.csv"
+    labels = [*"abababab", *[""] * 52]
+    path.write_text("x,y\n" + "".join(f"{row % 7 + row / 100},{label}\n" for row, label in enumerate(labels)))
+    done = run(path, "--label-column", "y", "-n", 3, "-o", out)
+    assert done.exit_code == 0, done.stderr
+    assert f"label these rows in the column 'y' of {path}, then run angpn label" in done.stdout
+    assert "--labels" not in done.stdout
+
+
 def test_when_all_rows_are_labelled_there_is_nothing_to_suggest(texts, tmp_path):
     path, truth = texts
     labels = tmp_path / "labels.csv"

@@ -75,7 +75,7 @@ def _write(state: AnnotationState, options: InputOptions, rows: Rows, folder: Pa
     named = {one.row: one for one in labels if one.label is not None}
     n_classes = len({one.label for one in named.values()})
     if n_classes < 2 or len(named) == len(kept):
-        got = f"{n_classes} class" if n_classes < 2 else "no row without a label"
+        got = ("no class", "1 class")[n_classes] if n_classes < 2 else "no row without a label"
         return Results(written, f"predictions need labels of two classes and rows without one, got {got}")
     # Imported here, since they need torch, and a server should be ready before that is there.
     from angpn.labelling.job import LabellingOptions, LabellingTask, run_task

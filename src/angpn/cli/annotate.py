@@ -61,7 +61,8 @@ def annotate(
         from angpn.labelling.input_options import InputOptions
 
         if export:
-            _print_results(export_results(Path(input) if input is not None else output, encoder), quiet=quiet)
+            folder = Path(input) if input is not None else output
+            _print_results(export_results(folder, encoder), folder, quiet=quiet)
             return
         if input is None:
             raise ValueError("an input must be named, got none; pass a folder of images or a file, or --export OUT")
@@ -101,14 +102,16 @@ def annotate(
             ),
         )
         try:
-            server.serve(lambda: _say_ready(server.address, open_browser=not no_browser))
-            _print_results(server.write_results(), quiet=quiet)
+            server.serve(lambda: _say_ready(server.address, output, open_browser=not no_browser, quiet=quiet))
+            _print_results(server.write_results(), output, quiet=quiet)
         finally:
             server.close()
 
 
-def _say_ready(address: str, *, open_browser: bool) -> None:
+def _say_ready(address: str, folder: Path, *, open_browser: bool, quiet: bool) -> None:
     echo(address)
+    if not quiet:
+        echo(f"label on this page; Ctrl-C here ends it and writes the results to {folder}")
     sys.stdout.flush()
     if open_browser:
         import webbrowser
@@ -128,6 +131,6 @@ def _read_images(path: Path | None) -> Any:
         raise ValueError(f"{path} must be an array of images, got {error}; save it by numpy.save") from None
 
 
-def _print_results(results: Any, *, quiet: bool) -> None:
-    lines = [f"wrote {', '.join(results.files)}", *([] if results.missing is None else [results.missing])]
+def _print_results(results: Any, folder: Path, *, quiet: bool) -> None:
+    lines = [f"wrote {', '.join(results.files)} to {folder}", *([] if results.missing is None else [results.missing])]
     print_result({}, lines, as_json=False, quiet=quiet)

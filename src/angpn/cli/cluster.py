@@ -110,7 +110,8 @@ def cluster(
 def _result_summary(about: dict[str, Any], next_command: str) -> list[str]:
     found, gap = about["clusters"], about["eigengap"]
     counted = f"{len(found)} clusters of {about['rows']:,} rows in {about['seconds']} s"
-    lines = [counted if gap is None else f"{counted}; eigengap {gap:.2f}, from 0 to 1"]
+    meaning = "near 0 their number is a guess, near 1 it is clear"
+    lines = [counted if gap is None else f"{counted}; eigengap {gap:.2f} ({meaning})"]
     if gap is not None and gap < _SMALL_EIGENGAP:
         lines.append("warning: with so small an eigengap the number of clusters is a guess; choose one by -k")
     width, digits = len(f"{found[0]['size']:,}"), len(str(len(found) - 1))

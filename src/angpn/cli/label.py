@@ -29,8 +29,8 @@ _RECALLS_SHOWN = 5
 # What is said of an estimate by labels that are no random sample, or perhaps none.
 _SAMPLES = {
     "unknown": [
-        "if these labels were not drawn at random, it may be off either way; name their source, random or another, in "
-        "a column source of --labels or by --source-column"
+        "if these labels were not drawn at random, it may be off either way; if some were, write random for them into "
+        "a column source of the file of --labels, or into the column that --source-column names"
     ],
     "not random": [
         "none of these labels was drawn at random, so it may be off either way; draw a few rows at random, label them, "
@@ -222,8 +222,9 @@ def _task_summary(about: dict[str, Any]) -> list[str]:
 def _result_summary(about: dict[str, Any]) -> list[str]:
     from angpn.inspection.unreliable_rows import describe_unreliable
 
-    unit = "epoch" if "epochs" in about else "round"
-    trained = f"{about[f'{unit}s']} {unit}{'' if about[f'{unit}s'] == 1 else 's'}"
+    # The first round has no pseudo-labels, so it is none of self-training: the report counts likewise.
+    n_trained, unit = (about["epochs"], "epoch") if "epochs" in about else (about["rounds"] - 1, "round")
+    trained = f"{n_trained} {unit}{'' if n_trained == 1 else 's'}{' of self-training' if unit == 'round' else ''}"
     lines = [f"{about['predicted']:,} rows labelled from {about['given']:,} labels in {about['seconds']} s, {trained}"]
     estimate = about["estimate"]
     if estimate is None:
@@ -253,7 +254,7 @@ def _result_summary(about: dict[str, Any]) -> list[str]:
     unreliable = list(describe_unreliable(about["unreliable"]).values())
     lines += [*unreliable, "none of these is suggested for labelling: see the report"] if unreliable else []
     if about["suspects"]:
-        lines.append(f"{about['suspects']} of the given labels are probably wrong: see the report")
+        lines.append(f"given labels that may be wrong: {about['suspects']}, see Suspected label errors in the report")
     lines += [f"skipped {name}: {reason}" for name, reason in about["skipped"].items()]
     lines += [f"{name}: {path}" for name, path in about["files"].items()]
     return lines

@@ -101,6 +101,13 @@ def suggest(
         *(f"  {row.id}: {row.reason}" for row in found.rows[:5]),
         *([f"  and {len(found.rows) - 5} more"] if len(found.rows) > 5 else []),
         *(f"skipped {name}: {reason}" for name, reason in found.skipped.items()),
-        f"{output}: fill in the column label, then pass it to angpn label --labels or to angpn suggest --labels",
+        f"{output}: {_next_step(input, label_column)}",
     ]
     print_result(facts, lines, as_json=as_json, quiet=quiet)
+
+
+def _next_step(input: str, label_column: str | None) -> str:
+    """Say where labels of the suggested rows go: a file of labels cannot be joined with a column of the table."""
+    if label_column is not None:
+        return f"label these rows in the column {label_column!r} of {input}, then run angpn label or suggest again"
+    return "fill in the column label, then pass it to angpn label --labels or to angpn suggest --labels"

@@ -164,7 +164,10 @@ def read_task(options: LabellingOptions) -> LabellingTask:
             "clusters that angpn cluster finds and pass --clusters FOLDER"
         )
     if options.labels is not None and options.label_column is not None:
-        raise ValueError("labels must come from --labels FILE or --label-column NAME, got both; pass one of them")
+        raise ValueError(
+            "labels must come from --labels FILE or --label-column NAME, got both; pass one of them, and write the "
+            f"labels of the file into the column {options.label_column!r} to use all"
+        )
     if options.source_column is not None and options.label_column in (None, options.source_column):
         raise ValueError(
             "--source-column must name the sources of the labels in --label-column, got "
@@ -180,7 +183,11 @@ def read_task(options: LabellingOptions) -> LabellingTask:
     task = LabellingTask(options, rows, y, drawn_at_random(labels, sources))
     counts = task.counts()
     if not counts:
-        raise ValueError("a few rows must be labelled, got none; label at least one row of each class")
+        column = options.label_column
+        where = "the column label of the file of --labels" if column is None else f"the column {column!r}"
+        raise ValueError(
+            f"a few rows must be labelled, got none; label at least one row of each class: fill in {where}"
+        )
     if len(counts) == 1:
         (name,) = counts
         raise ValueError(f"labels must name at least two classes, got only {name!r}; label a row of another class")

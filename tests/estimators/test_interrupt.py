@@ -105,6 +105,34 @@ def test_ctrl_c_in_a_later_round_keeps_the_one_before(blobs, monkeypatch):
     assert_is_the_same(model, one, X)
 
 
+def interrupted_in_c_code(*_, **__):
+    """Raise what Ctrl-C becomes while C code calls Python, here two calls deep."""
+    inner = SystemError("<function> returned a result with an exception set")
+    inner.__cause__ = KeyboardInterrupt()
+    raise SystemError("CPUDispatcher(<function>) returned a result with an exception set") from inner
+    yield
+
+
+def test_ctrl_c_while_compiled_code_is_loaded_is_ctrl_c(blobs, monkeypatch):
+    X, y, _ = blobs
+    monkeypatch.setattr(fit_ensemble, "fit", interrupted_in_c_code)
+    with pytest.warns(UserWarning, match=SEARCH_INTERRUPTED):
+        model = quick().fit(X, y)
+    assert_can_predict(model, X)
+
+
+def test_a_fault_in_c_code_is_not_taken_for_ctrl_c(blobs, monkeypatch):
+    X, y, _ = blobs
+
+    def fail(*_, **__):
+        raise SystemError("a fault")
+        yield
+
+    monkeypatch.setattr(fit_ensemble, "fit", fail)
+    with pytest.raises(SystemError, match="a fault"):
+        quick().fit(X, y)
+
+
 def assert_is_the_same(model, other, X):
     assert model.n_iter_ == other.n_iter_
     assert [learner.parameters for learner in model.ensemble_.learners] == [

@@ -19,7 +19,7 @@ from angpn.ensemble.scaling import ScalingName, is_table
 from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.estimators.fitted_models import FittedEnsemble
 from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, find_together
-from angpn.estimators.task import Fit, Task, finish, is_inside_outer_loop
+from angpn.estimators.task import Fit, Task, finish, interrupts, is_inside_outer_loop
 from angpn.kernels.threads import map_threads, one_thread
 from angpn.neighbors.distributed import distributed_map
 from angpn.neighbors.exact import Metric
@@ -223,7 +223,7 @@ def _run(task: Task, rounds: Generator[Round], config: EnsembleConfig) -> list[R
     callbacks = EpochCallbacks(model, most, task.X, task.y)
     history: list[Round] = []
     try:
-        with count_bar("rounds", most, enabled=bool(model.verbose) and task.is_main_process) as advance:
+        with count_bar("rounds", most, enabled=bool(model.verbose) and task.is_main_process) as advance, interrupts():
             for round in rounds:
                 history.append(round)
                 advance(1)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from angpn.estimators.fitted_models import FittedNetwork
 from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, n_candidates
-from angpn.estimators.task import Fit, Task, finish, is_inside_outer_loop
+from angpn.estimators.task import Fit, Task, finish, interrupts, is_inside_outer_loop
 from angpn.kernels.startup import start_compiler
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
@@ -190,7 +190,7 @@ def _run(task: Task, training: Training, checkpoint: Checkpoint, seed: int, neig
     callbacks = EpochCallbacks(model, model.max_iter, task.X, task.y)
     epochs = checkpoint.restore(training)
     try:
-        with EpochBar(training, enabled=bool(model.verbose) and task.is_main_process) as bar:
+        with EpochBar(training, enabled=bool(model.verbose) and task.is_main_process) as bar, interrupts():
             for epoch in training:
                 epochs.append(epoch)
                 bar.update(epoch)

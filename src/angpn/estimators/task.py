@@ -1,7 +1,8 @@
 """What an estimator is asked to fit, and what a fit returns."""
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -86,10 +87,28 @@ class Fit(NamedTuple):
     warm_state: Any = None  # what a warm start begins with, beside the fitted model
 
 
+@contextmanager
+def interrupts() -> Iterator[None]:
+    """Let Ctrl-C be a KeyboardInterrupt also where it came while C code called Python, which made a SystemError of it.
+
+    numba's loading of what it compiled is such a place. Each call on the way out adds a SystemError to the chain.
+    """
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while isinstance(cause, SystemError):
+            cause = cause.__cause__
+        if not isinstance(cause, KeyboardInterrupt):
+            raise
+        raise KeyboardInterrupt from error
+
+
 def finish(task: Task, step: Callable[[], Result]) -> Result:
     """Run the last step of a fit; Ctrl-C starts it again, since it is short and all that was trained would be lost."""
     try:
-        return step()
+        with interrupts():
+            return step()
     except KeyboardInterrupt:
         if task.n_processes > 1 or is_inside_outer_loop():
             raise

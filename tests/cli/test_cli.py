@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -28,6 +29,12 @@ def test_demo_prints_three_accuracies_and_writes_the_outputs_of_label(tmp_path):
     assert sorted(os.listdir(tmp_path / "new")) == ["model", "next.csv", "predictions.csv", "report.html"]
     assert str(tmp_path / "new" / "report.html") in result.stdout
     assert (tmp_path / "new" / "report.html").read_text().count("data:image/jpeg") == 1797
+    wines = tmp_path / "new-table"
+    assert b"abgef\xfcllt" in (wines / "wines.csv").read_bytes()  # in Latin-1
+    assert "encoded in Windows-1252" in result.stdout
+    assert "filled: ash: 5 cells" in result.stdout
+    assert float(re.search(r"accuracy on unlabelled rows: ([\d.]+)%", result.stdout)[1]) > 85
+    assert (wines / "out" / "report.html").exists()
 
 
 def test_an_output_that_is_a_file_is_an_error_and_kept(tmp_path):

@@ -249,6 +249,7 @@ def test_the_name_of_the_first_class_is_typed_at_once(show):
     page.keyboard.type("seven")  # of which s would skip the row
     page.keyboard.press("Enter")
     assert settled(page).labels == {0: "seven"}
+    assert "Of another class? Press n first" in page.inner_text("main")
     page.keyboard.press("1")
     assert settled(page).labels == {0: "seven", 1: "seven"}
 

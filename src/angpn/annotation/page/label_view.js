@@ -153,6 +153,9 @@ export class LabelView {
           el("kbd", {}, "Enter"), ...verb("accepts", "Accept"), tag(guess.name)),
         meter(guess.confidence), el("span", { class: "number" }, percent(guess.confidence)));
       if (guess.second) parts.push(el("span", { class: "soft" }, "or"), tag(guess.second));
+    } else if (row && store.state.classes.length === 1) {
+      // Who typed the name of the first class may type that of the second, and each letter would be a command.
+      parts.push(el("span", {}, "Of another class? Press ", el("kbd", {}, "n"), " first, then type its name."));
     } else if (row && store.state.classes.length) {
       parts.push(el("span", { class: "soft" }, store.state.model.version
         ? "No guess for this row." : "No guess yet: the model learns from the first labels."));

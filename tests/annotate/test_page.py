@@ -126,8 +126,7 @@ def test_nothing_is_lost_while_the_server_is_gone(show):
     page.fake.stop()
     for _ in range(4):
         page.keyboard.press("3")
-    page.wait_for_selector("#banner:not([hidden])")
-    assert "4 actions waiting to be sent; none is lost" in page.inner_text("#banner")
+    page.wait_for_selector("#banner:has-text('4 actions waiting to be sent; none is lost')")
     assert on_screen(page) == 4
     page.fake.start()
     page.wait_for_selector("#banner", state="hidden")

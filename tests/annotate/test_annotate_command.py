@@ -7,14 +7,24 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from angpn.cli import app
+from angpn.cli.annotate import _say_ready
 from annotate_served import Served
 
 KILLS = 5
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_the_address_stands_alone_and_then_how_to_end(capsys, quiet):
+    _say_ready("http://127.0.0.1:8000/?token=x", Path("out"), open_browser=False, quiet=quiet)
+    address, *more = capsys.readouterr().out.splitlines()
+    assert address == "http://127.0.0.1:8000/?token=x"
+    assert more == ([] if quiet else ["label on this page; Ctrl-C here ends it and writes the results to out"])
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ def show(browser):
         page.set_default_timeout(10_000)
         watch(page, errors, requests)
         page.goto(server.address)
-        page.wait_for_selector("#stage > *")
+        page.wait_for_selector("#stage > :not(.soft)")
         return page
 
     yield open_page
@@ -361,7 +361,7 @@ def test_who_labels_is_asked_where_others_may_label_too(show):
     page.keyboard.press("Enter")
     until(page, "document.getElementById('user').textContent.includes('ben')")
     page.reload()
-    page.wait_for_selector("#stage > *")
+    page.wait_for_selector("#stage > :not(.soft)")
     page.wait_for_timeout(300)
     assert page.locator("dialog").count() == 0
 

@@ -53,7 +53,7 @@ def show(browser, served):
         page = context.new_page()
         watch(page, errors, requests)
         page.goto(served.address)
-        page.wait_for_selector("#stage > *")
+        page.wait_for_selector("#stage > :not(.soft)")
         return page
 
     yield open_page

@@ -5,6 +5,7 @@ import zipfile
 from xml.sax.saxutils import escape
 
 import numpy as np
+import polars
 
 TOPICS = {
     "billing": "invoice payment refund card charge bank account price euro subscription receipt",
@@ -109,3 +110,14 @@ def _cell(place, value):
     if isinstance(value, str):
         return f'<c r="{place}" t="inlineStr"><is><t>{escape(value)}</t></is></c>'
     return f'<c r="{place}"><v>{value}</v></c>'
+
+
+def goods_table(n):
+    """Return a table of four classes, and these: words tell fruit from tools, price and brand what is expensive."""
+    words = {"fruit": "apple pear plum ripe sweet juice", "tool": "hammer saw drill steel blade handle"}
+    generator = np.random.default_rng(0)
+    kind, expensive = generator.choice(list(words), n), generator.random(n) < 0.5
+    bodies = [" ".join(generator.choice(words[one].split(), 5)) for one in kind]
+    price = (np.where(expensive, 90, 10) + generator.normal(size=n)).round(2)
+    frame = polars.DataFrame({"body": bodies, "price": price, "brand": np.where(expensive, "gold", "plain")})
+    return frame, np.char.add(kind, np.where(expensive, " expensive", " cheap"))

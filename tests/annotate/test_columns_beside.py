@@ -9,23 +9,15 @@ from PIL import Image
 
 from angpn.annotation.export import export_results
 from angpn.annotation.project import load_project
-from label_inputs import brightness, read_predictions
-
-WORDS = {"fruit": "apple pear plum ripe sweet juice", "tool": "hammer saw drill steel blade handle"}
+from label_inputs import brightness, goods_table, read_predictions
 
 
 @pytest.fixture
 def goods(tmp_path):
-    """Four classes: words tell fruit from tools, and the price cheap ones from dear ones."""
-    generator = np.random.default_rng(0)
-    kind, dear = generator.choice(list(WORDS), 120), generator.random(120) < 0.5
-    bodies = [" ".join(generator.choice(WORDS[one].split(), 5)) for one in kind]
-    price = (np.where(dear, 90, 10) + generator.normal(size=120)).round(2)
-    frame = polars.DataFrame({"body": bodies, "price": price, "brand": np.where(dear, "gold", "plain")})
+    """A file of goods, which need their words and their columns to be told apart, and their classes."""
+    frame, truth = goods_table(120)
     frame.write_csv(tmp_path / "goods.csv")
-    return tmp_path / "goods.csv", [
-        f"{one} {'dear' if much else 'cheap'}" for one, much in zip(kind, dear, strict=True)
-    ]
+    return tmp_path / "goods.csv", truth.tolist()
 
 
 def test_texts_with_columns_are_learnt_and_exported_by_both(annotate, goods):
@@ -41,7 +33,7 @@ def test_texts_with_columns_are_learnt_and_exported_by_both(annotate, goods):
     guesses = [annotation.get(f"/api/rows/{row}")["guess"] for row in range(120)]
     right = [one["name"] == name for one, name in zip(guesses, truth, strict=True) if one is not None]
     assert len(right) > 60
-    assert np.mean(right) > 0.9  # words alone cannot tell what is dear
+    assert np.mean(right) > 0.9  # words alone cannot tell what is expensive
     folder = annotation.session.project.folder
     annotation.close()
     export_results(folder, "tfidf")  # which reads the columns again

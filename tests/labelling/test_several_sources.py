@@ -8,9 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from angpn.cli import app
-from label_inputs import brightness, partial_labels, read_predictions, write_labels
-
-WORDS = {"fruit": "apple pear plum ripe sweet juice", "tool": "hammer saw drill steel blade handle"}
+from label_inputs import brightness, goods_table, partial_labels, read_predictions, write_labels
 
 
 def run(*arguments):
@@ -25,23 +23,13 @@ def one_line_error(done):
 
 @pytest.fixture(scope="module")
 def goods(tmp_path_factory):
-    """Four classes: words tell fruit from tools, and the price cheap ones from dear ones."""
+    """A file of goods, which need their words and their columns to be told apart, and their classes by id."""
     path = tmp_path_factory.mktemp("goods") / "goods.csv"
-    generator = np.random.default_rng(0)
-    n = 200
-    kind, dear = generator.choice(list(WORDS), n), generator.random(n) < 0.5
-    bodies = [" ".join(generator.choice(WORDS[one].split(), 5)) for one in kind]
-    price = np.where(dear, 90, 10) + generator.normal(size=n)
-    truth = np.array([f"{one} {'dear' if much else 'cheap'}" for one, much in zip(kind, dear, strict=True)])
-    frame = polars.DataFrame(
-        {
-            "ref": [f"G{row}" for row in range(n)],
-            "body": bodies,
-            "price": price.round(2),
-            "brand": np.where(dear, "gold", "plain"),
-            "noise": generator.normal(size=n),
-            "kind": [label or None for label in partial_labels(truth, 0.15)],
-        }
+    frame, truth = goods_table(200)
+    frame = frame.with_columns(
+        ref=polars.Series([f"G{row}" for row in range(200)]),
+        noise=polars.Series(np.random.default_rng(1).normal(size=200)),
+        kind=polars.Series([label or None for label in partial_labels(truth, 0.15)]),
     )
     frame.write_csv(path)
     return path, dict(zip(frame["ref"], truth.tolist(), strict=True))
@@ -59,7 +47,7 @@ def label_goods(goods, out, *options):
 
 def test_texts_with_columns_are_labelled_by_both(goods, tmp_path):
     assert label_goods(goods, tmp_path / "texts").exit_code == 0
-    assert accuracy(tmp_path / "texts", goods[1]) < 0.7  # words alone cannot tell what is dear
+    assert accuracy(tmp_path / "texts", goods[1]) < 0.7  # words alone cannot tell what is expensive
     done = label_goods(goods, tmp_path / "both", "--columns", "price,brand", "--json")
     assert done.exit_code == 0, done.output
     about = json.loads(done.stdout)

@@ -419,11 +419,41 @@ def test_where_nothing_can_be_held_out_columns_of_a_table_are_standardised(name,
     assert found.reselection_candidates == []
 
 
-def test_few_labels_of_each_class_select_nothing():
-    found = select(directions(), unmasked_labels(15), options(scalings=[UNIT]))
-    assert found.selected == Members.equal(few_label_candidates(None, False, QUICK))
-    assert found.reselection_candidates == []
-    assert select(directions(), unmasked_labels(18), options(scalings=[UNIT])).reselection_candidates
+def alphas_of_spreading(selection):
+    return {each.alpha for each in selection.reselection_candidates if isinstance(each, SpreadingParameters)}
+
+
+def test_outside_tables_few_labels_spread_far():
+    few, enough = (select(directions(), unmasked_labels(n), options(scalings=[UNIT])) for n in (15, 18))
+    assert alphas_of_spreading(few) == set(QUICK.few_spreading_alphas)
+    assert alphas_of_spreading(enough) == set(QUICK.spreading_alphas)
+    assert {each.family for each in few.selected.parameters} > {"label spreading"}  # they select among learners too
+
+
+def weak_columns():
+    """Rows of three classes that differ a little in each of 200 columns, of which no few tell them apart."""
+    generator = np.random.default_rng(0)
+    means = generator.normal(size=(3, 200))
+    return 0.3 * means[TRUTH] + generator.normal(size=(len(TRUTH), 200)) + 0.5
+
+
+def test_few_labels_find_neighbours_in_the_main_directions_where_that_may_be():
+    several = [UNIT, ("unit_standard", "chord"), ("pca", "euclidean")]
+    found = select(weak_columns(), unmasked_labels(15), options(scalings=several, n_components=8))
+    assert scaling_of(found) == ("pca", "euclidean")
+    pure, whole = (
+        (TRUTH[each.neighborhood.indices.numpy()[:, :10]] == TRUTH[:, None]).mean()
+        for each in (found.rows, select(weak_columns(), unmasked_labels(15), options(scalings=[UNIT])).rows)
+    )
+    assert pure > whole + 0.1
+    assert found.rows.features.shape == (len(TRUTH), 200)  # and all columns are propagated
+
+
+def test_main_directions_that_hold_all_of_the_rows_are_not_compared_beside_the_rows():
+    several = [UNIT, STANDARD, ("pca", "euclidean")]
+    stages = []
+    select(directions(), unmasked_labels(60), options(scalings=several, n_components=8), stages)
+    assert [scorer.rows.scaling.name for scorer in stages[0]] == ["unit", "standard"]
 
 
 def test_few_labels_of_a_table_select_among_all_but_scalings():

@@ -128,6 +128,76 @@ def test_a_new_row_is_scaled_like_a_fitted_one(name, make):
     assert_allclose(scaling.features(scaling.transform(X[5:6])), fitted[5:6], rtol=1e-4, atol=1e-5)
 
 
+# Neighbours in main directions
+
+
+def noisy_classes(columns=60):
+    """Rows of length 1 in three classes, which differ in all columns by less than their noise."""
+    generator = np.random.default_rng(1)
+    truth = np.arange(90) % 3
+    return generator.normal(size=(3, columns))[truth] + 2.5 * generator.normal(size=(90, columns)), truth
+
+
+@pytest.mark.parametrize("columns", [30, 60])  # few enough to be propagated as they are, and more
+def test_pca_propagates_whole_rows_and_compares_their_main_directions(columns):
+    X, truth = noisy_classes(columns)
+    pca, unit = Scaling.fit(X, "pca", "chord", 0, CONFIG, 4), fit(X, "unit")
+    assert (pca.name, pca.metric) == ("pca", "euclidean")
+    rows = pca.transform(X)
+    assert_allclose(rows, unit.transform(X))
+    assert_allclose(pca.features(rows), unit.features(rows), atol=1e-5)
+    found = pca.coordinates(rows)
+    assert found.shape == (90, 4)
+    assert found.dtype == X.dtype
+    assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-6)
+    assert_allclose(pca.coordinates(pca.transform(X[7:9])), found[7:9], atol=1e-5)
+    nearest, whole = (np.argsort(-products, axis=1)[:, 1:11] for products in (found @ found.T, rows @ rows.T))
+    pure, less_pure = ((truth[found] == truth[:, None]).mean() for found in (nearest, whole))
+    assert pure > less_pure + 0.1
+
+
+def test_pca_of_sparse_rows_weighs_words_first():
+    X = scipy.sparse.csr_array(np.abs(noisy_classes()[0]).round())
+    pca, idf = Scaling.fit(X, "pca", "chord", 0, CONFIG, 4), fit(X, "idf")
+    assert pca.name == "pca"
+    assert_allclose(pca.transform(X).toarray(), idf.transform(X).toarray())
+    assert pca.coordinates(pca.transform(X)).shape == (90, 4)
+
+
+def test_pca_is_unit_where_the_main_directions_hold_nearly_all_of_the_rows():
+    generator = np.random.default_rng(0)
+    X = low_rank(rank=3) + 0.1 * generator.normal(size=(60, 90))
+    assert Scaling.fit(X, "pca", "euclidean", 0, CONFIG, 4).name == "unit"
+    assert Scaling.fit(X, "pca", "euclidean", 0, CONFIG, 1).name == "pca"
+    kept = Scaling.fit(X, "pca", "euclidean", 0, replace(CONFIG, max_share_of_pca=1.0), 4)
+    assert kept.name == "pca"
+    assert kept.main is not None
+    centered = fit(X, "unit", config=EnsembleConfig()).transform(X)
+    centered = centered - centered.mean(axis=0)
+    variances = np.linalg.svd(centered, compute_uv=False) ** 2
+    unit = fit(X, "unit")
+    share = kept.main.share(unit.features(unit.transform(X)).numpy())
+    assert_allclose(share, variances[:4].sum() / variances.sum(), rtol=1e-3)
+
+
+def test_there_are_no_more_main_directions_than_columns():
+    X = noisy_classes(30)[0][:, :6]
+    kept = Scaling.fit(X, "pca", "euclidean", 0, replace(CONFIG, max_share_of_pca=1.0), 22)
+    assert kept.coordinates(kept.transform(X)).shape == (90, 6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_arrays_of_a_scaling_bring_it_back(sparse):
+    X = np.abs(noisy_classes()[0]).round()
+    X = scipy.sparse.csr_array(X) if sparse else X
+    saved = Scaling.fit(X, "pca", "chord", 0, CONFIG, 4)
+    arrays = saved.to_arrays()
+    assert set(arrays) == set(Scaling.specs("pca", 60, arrays))
+    loaded = Scaling.from_arrays("pca", "euclidean", arrays)
+    rows = saved.transform(X)
+    assert_allclose(loaded.coordinates(loaded.transform(X)), saved.coordinates(rows))
+
+
 def test_the_same_seed_finds_the_same_directions():
     X = np.random.default_rng(0).normal(size=(30, 90))
     one, same = (fit(X, "unit", seed=3).basis for _ in range(2))

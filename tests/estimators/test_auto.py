@@ -577,3 +577,40 @@ def test_a_mask_that_marks_no_row_is_as_none(blobs):
     y = some_of_each(truth, 2)
     masked, plain = (quick(max_rounds=0).fit(X, y, validation_mask=mask) for mask in (np.zeros(90, dtype=bool), None))
     assert_array_equal(masked.label_distributions_, plain.label_distributions_)
+
+
+# Few labels of rows in which most columns are noise
+
+
+def weak_words(n_rows=400, n_columns=300):
+    """Rows of 0 and 1 in three classes, each of which has a tenth of the columns a little more often."""
+    generator = np.random.default_rng(0)
+    truth = np.arange(n_rows) % 3
+    shares = np.full((3, n_columns), 0.3)
+    for label in range(3):
+        shares[label, label::10] = 0.6
+    return (generator.random((n_rows, n_columns)) < shares[truth]).astype(float), truth
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
+def test_two_labels_of_each_class_suffice_where_means_over_many_rows_tell_what_no_two_rows_do(form):
+    X, truth = weak_words()
+    y = np.where(np.arange(len(truth)) < 6, truth, -1)
+    found, whole = (
+        ANGPNClassifier(scaling=scaling, random_state=0).fit(form(X[:300]), y[:300]) for scaling in ("auto", "unit")
+    )
+    assert found.ensemble_.scaling.name == "pca"
+    right, less = ((model.transduction_ == truth[:300])[6:].mean() for model in (found, whole))
+    assert right > 0.9
+    assert right > less + 0.1
+    assert_array_equal(found.predict(form(X[:300])), found.transduction_)
+    assert (found.predict(form(X[300:])) == truth[300:]).mean() > 0.9
+
+
+def test_neighbours_are_found_in_main_directions_only_where_labels_are_few_and_rows_are_no_table():
+    X, truth = weak_words()
+    many = np.where(np.arange(len(truth)) < 60, truth, -1)
+    for changes in ({"X": X[:, :8]}, {"X": X * np.geomspace(1, 1e3, 300)}, {"scaling": "standard"}, {"y": many}):
+        given = {"X": X, "y": np.where(np.arange(len(truth)) < 6, truth, -1), "scaling": "auto"} | changes
+        model = ANGPNClassifier(scaling=given["scaling"], random_state=0, max_rounds=0).fit(given["X"], given["y"])
+        assert model.ensemble_.scaling.name != "pca"

@@ -11,8 +11,8 @@ from sklearn.metrics import adjusted_rand_score, pairwise_distances
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from angpn import ANGPNClusterer, ANGPNEmbedding
+from angpn.ensemble.main_directions import MainDirections
 from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
-from angpn.estimators.main_directions import MainDirections
 
 APART = [[0, 0], [9, 0], [0, 9], [9, 9]]
 
@@ -113,11 +113,13 @@ def test_how_rows_are_scaled_follows_from_what_they_are(digits):
     cases = {
         "standard": generator.normal(size=(60, 5)) * [1, 10, 100, 1000, 1],
         "none": generator.integers(0, 2, size=(60, 5)).astype(float),
-        "unit": digits[0][:60],
-        "idf": scipy.sparse.csr_array(digits[0][:60]),
+        "pca": digits[0][:60],  # of rows of length 1
     }
     for scaling, X in cases.items():
         assert ANGPNClusterer(3, random_state=0).fit(X)._graph.scaling.name == scaling
+    words = ANGPNClusterer(3, random_state=0).fit(scipy.sparse.csr_array(digits[0][:60]))._graph.scaling
+    assert words.name == "pca"
+    assert words.scale is not None  # by inverse document frequency
 
 
 # Why rows are reduced to their main directions
@@ -153,7 +155,7 @@ def test_columns_of_a_table_are_not_reduced():
     X = np.random.default_rng(0).normal(size=(100, 20)) * np.geomspace(1, 1e4, 20)
     model = ANGPNClusterer(2, random_state=0).fit(X)
     assert model._graph.scaling.name == "standard"
-    assert model._graph.directions is None
+    assert model._graph.scaling.main is None
 
 
 def test_main_directions_are_those_of_the_largest_variance_and_rows_have_length_one():
@@ -210,7 +212,7 @@ def test_fitted_rows_keep_cluster_and_coordinates_and_new_ones_get_those_of_thei
 def test_fitted_rows_keep_their_cluster_where_rows_are_reduced(digits, form):
     X, truth = form(digits[0]), digits[1]
     model = ANGPNClusterer(10, random_state=0).fit(X[:1200])
-    assert model._graph.directions is not None
+    assert model._graph.scaling.main is not None
     assert_array_equal(model.predict(X[:1200]), model.labels_)
     assert_array_equal(model.predict(X[5:9]), model.labels_[5:9])
     assert adjusted_rand_score(truth[1200:], model.predict(X[1200:])) > 0.6

@@ -29,7 +29,8 @@ def fitted():
 
 
 @pytest.mark.parametrize(
-    "kind", ["dense", "float32", "sparse", "names", "frame", "class_weight", "paper", "ensemble", "standard", "config"]
+    "kind",
+    ["dense", "float32", "sparse", "names", "frame", "class_weight", "paper", "ensemble", "standard", "config", "pca"],
 )
 def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     model, X, y = fitted
@@ -54,6 +55,9 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     elif kind == "config":
         config = EnsembleConfig(hops=((0.5, 2),), pseudo_label_threshold=0.9)
         model = ANGPNClassifier(n_neighbors=4, random_state=0, config=config)
+    elif kind == "pca":
+        config = EnsembleConfig(max_share_of_pca=1.0)
+        model = ANGPNClassifier(n_neighbors=4, scaling="pca", random_state=0, config=config)
     elif kind == "standard":
         X = X * np.geomspace(1, 1000, 5)
         model = ANGPNClassifier(n_neighbors=4, random_state=0)

@@ -72,8 +72,7 @@ class Ensemble:
     def state(self) -> tuple[EnsembleState, dict[str, Array]]:
         """Return what a file keeps of it: plain values, and arrays; those of a base learner begin with its number."""
         states: list[Any] = []
-        arrays: dict[str, Any] = {"shift": self.calibration.shift.numpy()}
-        arrays |= {name: getattr(self.scaling, name) for name in ("center", "scale", "basis")}
+        arrays = {"shift": self.calibration.shift.numpy()} | self.scaling.to_arrays()
         if self.graph_probabilities is not None:
             arrays["graph_probabilities"] = self.graph_probabilities.numpy()
         for number, learner in enumerate(self.learners):
@@ -89,7 +88,7 @@ class Ensemble:
             weights=list(self.mixture.weights),
             temperatures=list(self.mixture.temperatures),
         )
-        return state, {name: array for name, array in arrays.items() if array is not None}
+        return state, arrays
 
     @classmethod
     def from_state(
@@ -104,7 +103,7 @@ class Ensemble:
             owner, _, part = name.rpartition(".")
             by_owner.setdefault(owner, {})[part] = array
         own = by_owner.pop("")
-        specs = Scaling.specs(state.scaling, n_features, with_basis="basis" in own)
+        specs = Scaling.specs(state.scaling, n_features, own)
         specs["shift"] = singles(n_classes)
         if "graph_probabilities" in own:
             specs["graph_probabilities"] = singles(n_rows, n_classes, low=0, high=1.001)  # and rounding
@@ -117,7 +116,7 @@ class Ensemble:
             raise ValueError(f"there are arrays of {next(iter(by_owner))!r}, which is none of {len(learners)} learners")
         probabilities = arrays.get("graph_probabilities")
         return cls(
-            Scaling(state.scaling, state.metric, *(arrays.get(name) for name in ("center", "scale", "basis"))),
+            Scaling.from_arrays(state.scaling, state.metric, own),
             state.options,
             learners,
             _mixture(state),

@@ -51,7 +51,7 @@ def select(X: Any, labels: Labels, options: EnsembleOptions, stages: "list[list[
     """
     config, stages = options.config, [] if stages is None else stages
     labels = limit_labels(labels, options.seed, config)
-    if labels.are_few(config) and not (options.of_table and labels.folds):
+    if not labels.folds:
         scaling = _default_scaling(options.scalings, options.of_table)
         selected = Members.equal(few_label_candidates(options.alpha, options.of_table, config))
         return Selection(scale_for_training(X, scaling, options), selected, [])
@@ -62,7 +62,7 @@ def select(X: Any, labels: Labels, options: EnsembleOptions, stages: "list[list[
     scaling, scorer = _select_scaling(compared, sampled, options, stages)
     scorer = scorer or Scorer(_scaled(compared, scaling, options), sampled, options)
     stages.append([scorer])
-    _score_hyper_parameters(scorer, options)
+    _score_hyper_parameters(scorer, labels, options)
     selected, candidates = scorer.members(), best_of_families(scorer.ranking(), config.n_reselection_candidates)
     if many:
         return Selection(scale_for_training(X, scaling, options), selected, candidates)
@@ -106,16 +106,20 @@ def _select_scaling(
     hops = [each for each in hops if each in config.hops_of_scalings] or hops
     scorers: list[Scorer] = []
     stages.append(scorers)
-    for scaling in options.scalings:
-        scorers.append(Scorer(_scaled(compared, scaling, options), labels, options))
-    score_all(scorers, first_candidates(hops, _spreading_alphas(options), config), options)
+    for name, metric in options.scalings:
+        rows = _scaled(compared, (name, metric), options)
+        if rows.scaling.name == name:  # "pca" may have found that it is "unit", which is there
+            scorers.append(Scorer(rows, labels, options))
+    score_all(scorers, first_candidates(hops, _spreading_alphas(labels, options), config), options)
     best = best_scorer(scorers, options)
-    return options.scalings[scorers.index(best)], best if compared is X else None
+    scaling = best.rows.scaling
+    return (scaling.name, scaling.metric), best if compared is X else None
 
 
 def best_scorer(scorers: "Sequence[Scorer]", options: EnsembleOptions) -> "Scorer":
     """Return the one, of scorers of different scalings, whose best hyper-parameters have the highest score."""
-    expected = _default_scaling(options.scalings, options.of_table)
+    scalings = [(each.rows.scaling.name, each.rows.scaling.metric) for each in scorers]
+    expected = _default_scaling(scalings, options.of_table)
     bonus = options.config.scaling_bonus / len(np.concatenate([fold.held for fold in scorers[0].labels.folds]))
 
     def score(scorer: Scorer) -> float:
@@ -127,9 +131,10 @@ def best_scorer(scorers: "Sequence[Scorer]", options: EnsembleOptions) -> "Score
     return max(scorers, key=score)
 
 
-def _score_hyper_parameters(scorer: "Scorer", options: EnsembleOptions) -> None:
+def _score_hyper_parameters(scorer: "Scorer", labels: Labels, options: EnsembleOptions) -> None:
+    alphas = _spreading_alphas(labels, options)
     with options.progress_bar("hyper-parameters", 2) as advance:
-        score_all([scorer], first_candidates(_hops(options), _spreading_alphas(options), options.config), options)
+        score_all([scorer], first_candidates(_hops(options), alphas, options.config), options)
         advance(1)
         score_all([scorer], refined_candidates(scorer.ranking(), options.config), options)
         advance(1)
@@ -290,8 +295,8 @@ def pick_centers(codes: Array, seed: int, config: EnsembleConfig) -> Array:  # r
 
 
 def _default_scaling(scalings: Sequence[tuple[ScalingName, Metric]], of_table: bool) -> tuple[ScalingName, Metric]:
-    name = "standard" if of_table else "unit"
-    return next((scaling for scaling in scalings if scaling[0] == name), scalings[0])
+    names: tuple[ScalingName, ...] = ("standard",) if of_table else ("pca", "unit")
+    return next((scaling for name in names for scaling in scalings if scaling[0] == name), scalings[0])
 
 
 def _hops(options: EnsembleOptions) -> list[Hops]:
@@ -300,8 +305,11 @@ def _hops(options: EnsembleOptions) -> list[Hops]:
     return [(options.alpha, n_hops) for n_hops in options.config.hops_of_given_alpha]
 
 
-def _spreading_alphas(options: EnsembleOptions) -> Sequence[float]:
-    return options.config.spreading_alphas if options.alpha is None else (options.alpha,)
+def _spreading_alphas(labels: Labels, options: EnsembleOptions) -> Sequence[float]:
+    if options.alpha is not None:
+        return (options.alpha,)
+    reach_far = labels.are_few(options.config) and not options.of_table
+    return options.config.few_spreading_alphas if reach_far else options.config.spreading_alphas
 
 
 def _sample(X: Any, labels: Labels, most: int, options: EnsembleOptions) -> tuple[Any, Labels]:
@@ -313,15 +321,15 @@ def _sample(X: Any, labels: Labels, most: int, options: EnsembleOptions) -> tupl
 
 
 def _scaled(X: Any, scaling: tuple[ScalingName, Metric], options: EnsembleOptions) -> ScaledRows:
-    fitted = Scaling.fit(X, *scaling, options.seed, options.config)
+    fitted = Scaling.fit(X, *scaling, options.seed, options.config, options.n_components)
     rows = fitted.transform(X)
-    return ScaledRows(fitted, options.find_neighbors(rows, fitted.metric), fitted.features(rows))
+    return ScaledRows(fitted, options.find_neighbors(fitted.coordinates(rows), fitted.metric), fitted.features(rows))
 
 
 def scale_for_training(X: Any, scaling: tuple[ScalingName, Metric], options: EnsembleOptions) -> ScaledRows:
     """Scale all rows; the features are those of the rows that this process holds, in their order."""
-    fit_scaling = partial(Scaling.fit, X, *scaling, options.seed, options.config)
+    fit_scaling = partial(Scaling.fit, X, *scaling, options.seed, options.config, options.n_components)
     fitted = options.parallel_map([fit_scaling])[0]  # by one process, for all
     rows = fitted.transform(X)
-    neighborhood = options.find_training_neighbors(rows, fitted.metric)
+    neighborhood = options.find_training_neighbors(fitted.coordinates(rows), fitted.metric)
     return ScaledRows(fitted, neighborhood, fitted.features(neighborhood.partition.local_rows(rows)))

@@ -1,6 +1,7 @@
 """How rows are scaled before all else."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,14 +12,16 @@ from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
 from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.main_directions import MainDirections
 from angpn.neighbors.exact import Metric
 from angpn.utils.array_checks import ArraySpec, floats
 from angpn.utils.inputs import LARGEST_KEPT
 from angpn.utils.powers_of_two import column_moments, exponents, largest_entries, rows_near_one, times_powers
 from angpn.utils.typing import Array
 
-ScalingName = Literal["unit", "idf", "standard", "unit_standard", "none"]
+ScalingName = Literal["unit", "idf", "standard", "unit_standard", "pca", "none"]
 SCALINGS: tuple[ScalingName, ...] = get_args(ScalingName)
+_BY_ROW = ("unit", "idf", "pca")  # those that divide a row by its length, whatever the columns' scales
 _SMALLEST_SCALE = float(np.finfo(np.float64).smallest_subnormal)
 
 
@@ -33,7 +36,10 @@ class Scaling:
 
     "unit" keeps the direction of a row (text, embeddings), "standard" standardises the columns (tables),
     "unit_standard" keeps the direction of rows with standardised columns, "idf" that of rows whose columns are weighted
-    by inverse document frequency (sparse text), "none" leaves the rows as they are.
+    by inverse document frequency (sparse text), "none" leaves the rows as they are. "pca" is "unit", or "idf" of sparse
+    rows, and finds neighbours in the few main directions of the rows, where the noise of many weak columns is gone;
+    what is propagated is still the whole row. Where these directions hold nearly all of a row, there is no such noise,
+    and it is "unit".
     """
 
     name: ScalingName
@@ -41,10 +47,19 @@ class Scaling:
     center: Array | None = None  # (d,) subtracted from the columns
     scale: Array | None = None  # (d,) what the columns are divided by
     basis: Array | None = None  # (d, p) the main directions of the scaled rows, where there are too many columns
+    main: MainDirections | None = None  # of the features, between whose coordinates distances are measured with "pca"
 
     @classmethod
-    def fit(cls, X: Any, name: ScalingName, metric: Metric, seed: int, config: EnsembleConfig) -> "Scaling":
-        """Estimate what the scaling needs from the rows."""
+    def fit(
+        cls, X: Any, name: ScalingName, metric: Metric, seed: int, config: EnsembleConfig, n_components: int = 22
+    ) -> "Scaling":
+        """Estimate what the scaling needs from the rows; with "pca" so many main directions."""
+        if name == "pca":
+            whole = cls.fit(X, "idf" if scipy.sparse.issparse(X) else "unit", "chord", seed, config)
+            reduced = whole.with_main_directions(X, n_components, seed, config)
+            assert reduced.main is not None
+            share = reduced.main.share(whole._some_features(X, seed, config))
+            return whole if share > config.max_share_of_pca else reduced
         center = scale = None
         if name in ("standard", "unit_standard"):
             center, std = column_moments(X)
@@ -64,13 +79,46 @@ class Scaling:
         basis = randomized_svd(rows, rank, n_iter=2, random_state=seed)[2].T
         return cls(name, metric, center, scale, np.ascontiguousarray(basis))
 
+    def with_main_directions(self, X: Any, count: int, seed: int, config: EnsembleConfig) -> "Scaling":
+        """Return this scaling of directions of rows as "pca": with neighbours in so many main directions."""
+        main = MainDirections.fit(self._some_features(X, seed, config), count)
+        # By the euclidean metric rows at the mean, which have no direction, are equal; by the chord they are not.
+        return replace(self, name="pca", metric="euclidean" if self.metric == "chord" else self.metric, main=main)
+
+    def _some_features(self, X: Any, seed: int, config: EnsembleConfig) -> Array:
+        return self.features(self.transform(X[_sample(X.shape[0], config.max_rows_of_basis, seed)])).numpy()
+
     @staticmethod
-    def specs(name: ScalingName, n_features: int, *, with_basis: bool) -> dict[str, ArraySpec]:
-        """Return what the arrays of a saved scaling must be."""
-        specs = {"center": floats(n_features), "scale": floats(n_features, low=_SMALLEST_SCALE)}
-        needed = {"standard": ("center", "scale"), "unit_standard": ("center", "scale"), "idf": ("scale",)}
-        found = {part: specs[part] for part in needed.get(name, ())}
-        return found | ({"basis": floats(n_features, "p")} if with_basis else {})
+    def specs(name: ScalingName, n_features: int, given: Collection[str]) -> dict[str, ArraySpec]:
+        """Return what the arrays of a saved scaling must be, where these are given."""
+        width: int | str = "p" if "basis" in given else n_features
+        specs = {
+            "center": floats(n_features),
+            "scale": floats(n_features, low=_SMALLEST_SCALE),
+            "basis": floats(n_features, "p"),
+            "main_center": floats(width),
+            "main_basis": floats(width, "q"),
+        }
+        needed: dict[ScalingName, set[str]] = {
+            "standard": {"center", "scale"},
+            "unit_standard": {"center", "scale"},
+            "idf": {"scale"},
+            "pca": {"main_center", "main_basis"} | ({"scale"} & set(given)),
+        }
+        return {part: specs[part] for part in needed.get(name, set()) | ({"basis"} & set(given))}
+
+    @classmethod
+    def from_arrays(cls, name: ScalingName, metric: Metric, arrays: Mapping[str, Array]) -> "Scaling":
+        """Return a saved scaling."""
+        main = MainDirections(arrays["main_center"], arrays["main_basis"]) if name == "pca" else None
+        return cls(name, metric, arrays.get("center"), arrays.get("scale"), arrays.get("basis"), main)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return what a file keeps of it."""
+        found = {"center": self.center, "scale": self.scale, "basis": self.basis}
+        if self.main is not None:
+            found |= {"main_center": self.main.center, "main_basis": self.main.basis}
+        return {name: array for name, array in found.items() if array is not None}
 
     @property
     def has_columns(self) -> bool:
@@ -78,11 +126,11 @@ class Scaling:
         return self.name in ("standard", "none") and self.basis is None
 
     def transform(self, X: Any, dtype: Any = None) -> Any:
-        """Return the scaled rows, between which distances are measured; in this dtype, or in that of X.
+        """Return the scaled rows; in this dtype, or in that of X.
 
         Rows, or columns, are divided by a power of two first, so that what is squared and summed is near 1.
         """
-        if self.name in ("unit", "idf"):
+        if self.name in _BY_ROW:
             X = rows_near_one(X)
         X = X if dtype is None else X.astype(dtype, copy=False)
         if self.center is not None and self.scale is not None:
@@ -92,11 +140,17 @@ class Scaling:
             X /= times_powers(self.scale, shifts).astype(X.dtype)
         elif self.scale is not None:
             X = X @ scipy.sparse.diags_array(1 / self.scale)
-        return normalize(X, copy=False) if self.name in ("unit", "idf", "unit_standard") else X
+        return normalize(X, copy=False) if self.name in (*_BY_ROW, "unit_standard") else X
+
+    def coordinates(self, rows: Any) -> Any:
+        """Return that of scaled rows between which distances are measured."""
+        if self.main is None:
+            return rows
+        return self.main.transform(self.features(rows).numpy()).astype(rows.dtype, copy=False)
 
     def far_columns(self, X: Any, dtype: Any) -> Array:  # (d,) bool
         """Tell in which columns new rows are so far from the fitted ones that float32 could not square it."""
-        if self.name in ("unit", "idf"):
+        if self.name in _BY_ROW:
             return np.zeros(X.shape[1], dtype=bool)
         largest = largest_entries(X, axis=0).astype(np.float64)
         if self.center is None or self.scale is None:

@@ -54,4 +54,5 @@ class EnsembleOptions(NamedTuple):
     seed: int
     config: EnsembleConfig = EnsembleConfig()
     of_table: bool = False  # see is_table
+    n_components: int = 22  # main directions of the scaling "pca"
     parallel_map: ParallelMap = serial_map

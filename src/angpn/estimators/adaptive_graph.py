@@ -22,7 +22,6 @@ from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.propagated_features import Adjacency, after_each_hop
 from angpn.ensemble.scaling import Scaling, ScalingName, is_table
 from angpn.estimators.fit_ensemble import candidate_scalings
-from angpn.estimators.main_directions import MainDirections
 from angpn.neighbors.approximate import EXACT_PAIRS, EXACT_ROWS, FittedSearch, approximate_candidates, has_index
 from angpn.neighbors.exact import ExactSearch, Metric, nearest_candidates
 from angpn.neighbors.neighborhood import Neighborhood
@@ -54,8 +53,7 @@ class AdaptiveGraph:
     """Rows, their neighbours, and the graph that was learnt on them without labels."""
 
     scaling: Scaling | None  # None where distances were given
-    directions: MainDirections | None  # None where rows are not reduced
-    rows: Any  # (n, d) scaled and reduced; None where distances were given
+    rows: Any  # (n, d) scaled, or their coordinates in main directions; None where distances were given
     first: Neighborhood  # of the rows
     features: Tensor | None  # (n, p) propagated
     neighborhood: Neighborhood  # of these features, or of the rows where there are none
@@ -72,24 +70,21 @@ class AdaptiveGraph:
         if options.metric == "precomputed":
             given = nearest_candidates(X, _n_candidates(grown[-1], n), "precomputed", random_state=options.seed)
             graph = learn_graph(given, None, n_neighbors=grown[-1], beta=0.0)
-            return cls(None, None, None, given, None, given, graph, grown[0], grown[-1], options)
+            return cls(None, None, given, None, given, graph, grown[0], grown[-1], options)
         scaling = Scaling.fit(X, *scaling_without_labels(X, options), options.seed, _CONFIG)
-        rows = scaling.transform(X)
-        features = scaling.features(rows)
+        if scaling.name in ("unit", "idf") and options.n_directions is not None and options.n_directions < X.shape[1]:
+            scaling = scaling.with_main_directions(X, options.n_directions, options.seed, _CONFIG)
+        rows = scaling.coordinates(scaling.transform(X))
+        features = scaling.features(rows) if scaling.main is None else torch.from_numpy(rows.astype(np.float32))
         by_direction = scaling.name not in ("standard", "none")
-        directions = None
-        if by_direction and options.n_directions is not None and options.n_directions < features.shape[1]:
-            directions = MainDirections.fit(features.numpy(), options.n_directions)
-            features = torch.from_numpy(directions.transform(features.numpy()))
-            rows = features.numpy().astype(rows.dtype, copy=False)
-        neighborhood = first = _search(rows, grown[0], _metric_of(scaling, directions), options, "neighbours")
+        neighborhood = first = _search(rows, grown[0], scaling.metric, options, "neighbours")
         graph = learn_graph(first, None, n_neighbors=grown[0], beta=0.0)
         for k in grown[1:]:
             *_, features = after_each_hop(features, Adjacency(graph, "normalized"), 1.0, options.n_hops)
             features = torch.from_numpy(normalize(features.numpy())) if by_direction else features
             neighborhood = _search(features.numpy(), k, "euclidean", options, "neighbours of propagated features")
             graph = learn_graph(neighborhood, None, n_neighbors=k, beta=0.0)
-        return cls(scaling, directions, rows, first, features, neighborhood, graph, grown[0], grown[-1], options)
+        return cls(scaling, rows, first, features, neighborhood, graph, grown[0], grown[-1], options)
 
     def weights_of(self, X: Any) -> Iterator[tuple[Array, Array]]:  # (r, m) rows of the fit, and their weights
         """Yield for new rows, some at a time, the weights of fitted rows: the row of S that each would have.
@@ -98,7 +93,7 @@ class AdaptiveGraph:
         """
         gamma = resolve_gamma(self.first.distances, self.n_neighbors, "auto")
         for start in range(0, X.shape[0], _ROWS_AT_ONCE):
-            indices, distances = self._search_for(X.shape[0])(self._scaled(X[start : start + _ROWS_AT_ONCE]))
+            indices, distances = self._search_for(X.shape[0])(self.scaled(X[start : start + _ROWS_AT_ONCE]))
             weights = neighbor_weights(
                 distances, None, n_neighbors=self.n_neighbors, beta=0.0, gamma=gamma.to(distances), rule="simplex"
             )
@@ -107,17 +102,15 @@ class AdaptiveGraph:
             weights[fitted, 0] = 1
             yield indices.numpy(), weights.numpy()
 
-    def _scaled(self, X: Any) -> Any:
+    def scaled(self, X: Any) -> Any:
+        """Return new rows as the fitted ones are."""
         if self.scaling is None:
             return X
-        rows = self.scaling.transform(X, self.rows.dtype)
-        if self.directions is None:
-            return rows
-        return self.directions.transform(self.scaling.features(rows).numpy()).astype(self.rows.dtype, copy=False)
+        return self.scaling.coordinates(self.scaling.transform(X, self.rows.dtype))
 
     @property
     def _metric(self) -> Metric:
-        return _metric_of(self.scaling, self.directions)
+        return "precomputed" if self.scaling is None else self.scaling.metric
 
     def _search_for(self, n_new: int) -> Callable[[Any], tuple[Tensor, Tensor]]:
         if n_new * self.first.n_rows > EXACT_PAIRS and has_index(self.first.n_rows) and self.rows is not None:
@@ -159,14 +152,6 @@ def scaling_without_labels(X: Any, options: AdaptiveGraphOptions) -> tuple[Scali
     else:
         wanted = "standard"
     return next(scaling for scaling in scalings if scaling[0] == wanted)
-
-
-def _metric_of(scaling: Scaling | None, directions: MainDirections | None) -> Metric:
-    if scaling is None:
-        return "precomputed"
-    if directions is None or scaling.metric != "chord":
-        return scaling.metric
-    return "euclidean"  # of directions the same; and rows at the mean, which have none, are equal
 
 
 def _fewer(n_neighbors: int, n_rows: int) -> int:

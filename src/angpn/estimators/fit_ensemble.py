@@ -39,6 +39,7 @@ _METRICS: dict[ScalingName, Metric] = {
     "unit": "chord",
     "idf": "chord",
     "unit_standard": "chord",
+    "pca": "euclidean",
     "standard": "euclidean",
     "none": "euclidean",
 }
@@ -174,7 +175,12 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
         return in_local_order(find(rows, metric)) if many else find(rows, metric)
 
     scalings = candidate_scalings(model.scaling, model.metric, sparse=scipy.sparse.issparse(task.X))
-    by_direction = scalings == [("unit", scalings[0][1])]  # the user fixed that no column has a scale of its own
+    # The user may have fixed that no column has a scale of its own.
+    by_direction = len(scalings) == 1 and scalings[0][0] in ("unit", "pca")
+    of_table = task.distances is None and not by_direction and is_table(task.X, config)
+    n_components = config.components_per_class * len(task.labels.classes) + 2
+    if len(scalings) > 1 and not of_table and _may_use_pca(task, n_components, config):
+        scalings.append(("pca", "euclidean"))
     return EnsembleOptions(
         scalings=scalings,
         alpha=None if model.alpha == "auto" else float(model.alpha),
@@ -188,9 +194,17 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
         progress_bar=lambda what, total: count_bar(what, total, enabled=bool(model.verbose) and task.is_main_process),
         seed=seed,
         config=config,
-        of_table=task.distances is None and not by_direction and is_table(task.X, config),
+        of_table=of_table,
+        n_components=n_components,
         parallel_map=distributed_map if shared else partial(map_threads, n_threads),
     )
+
+
+def _may_use_pca(task: Task, n_components: int, config: EnsembleConfig) -> bool:
+    """Tell whether labels are so few that the noise of weak columns may hide more than these columns tell."""
+    n_labels = int(np.count_nonzero(task.labels.codes != UNLABELLED))
+    few = n_labels <= config.max_labels_per_class_of_pca * len(task.labels.classes)
+    return few and task.distances is None and int(task.X.shape[1]) > n_components
 
 
 def candidate_scalings(name: Any, metric: Any, *, sparse: bool) -> list[tuple[ScalingName, Metric]]:

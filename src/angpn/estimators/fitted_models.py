@@ -57,6 +57,9 @@ class Fitted(Protocol):
     def scale(self, X: Any) -> Any:
         """Return new rows as the model sees them."""
 
+    def coordinates(self, rows: Any) -> Any:
+        """Return that of scaled rows between which distances are measured."""
+
     def far_columns(self, X: Any) -> Array:  # (d,) bool
         """Tell in which columns new rows are out of all proportion to the fitted ones."""
 
@@ -112,6 +115,10 @@ class FittedNetwork(_FittedModel):
     def scale(self, X: Any) -> Any:
         """Return new rows as the network sees them."""
         return prepared_rows(X, self.unit_rows, self.rows.dtype)
+
+    def coordinates(self, rows: Any) -> Any:
+        """Return these rows: distances are measured between all of their columns."""
+        return rows
 
     def far_columns(self, X: Any) -> Array:  # (d,) bool
         """Tell in which columns new rows are out of all proportion to the fitted ones."""
@@ -191,6 +198,10 @@ class FittedEnsemble(_FittedModel):
     def scale(self, X: Any) -> Any:
         """Return new rows scaled."""
         return self.ensemble.scaling.transform(prepared_rows(X, False), self.rows.dtype)
+
+    def coordinates(self, rows: Any) -> Any:
+        """Return that of scaled rows between which distances are measured."""
+        return self.ensemble.scaling.coordinates(rows)
 
     def far_columns(self, X: Any) -> Array:  # (d,) bool
         """Tell in which columns new rows are out of all proportion to the fitted ones."""

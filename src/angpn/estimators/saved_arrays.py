@@ -107,7 +107,6 @@ def restore_fitted(
         raise ValueError("features must be either dense or sparse")
     rows = own[FEATURES] if sparse is None else _sparse_rows(sparse, n, d, _largest(header))
     of_index = parts.pop(INDEX, None)
-    index = None if of_index is None else IndexState.from_arrays(of_index, rows)
     of_model = parts.pop(NETWORK if isinstance(header, NetworkHeader) else ENSEMBLE, {})
     if parts:
         raise ValueError(f"there are arrays of {next(iter(parts))!r}, which belong to the other estimator")
@@ -126,8 +125,10 @@ def restore_fitted(
     check_candidates(neighborhood, n_neighbors=graph.n_neighbors, gamma=graph.gamma, rule=graph.rule)
     if isinstance(header, NetworkHeader):
         network = ANGPN.from_state(header.network, of_model, rows.dtype)
+        index = None if of_index is None else IndexState.from_arrays(of_index, rows)
         return FittedNetwork(network, rows, neighborhood, header.metric, header.unit_rows, header.coverage, index)
     ensemble = Ensemble.from_state(header.ensemble, of_model, n_rows=n, n_features=d, n_classes=n_classes)
+    index = None if of_index is None else IndexState.from_arrays(of_index, ensemble.scaling.coordinates(rows))
     if ensemble.graph_probabilities is not None:
         _check_sums(ensemble.graph_probabilities.numpy(), "graph_probabilities")
     return FittedEnsemble(ensemble, rows, neighborhood, header.metric, own["label_distributions"], index)

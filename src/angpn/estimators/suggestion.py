@@ -18,7 +18,8 @@ from angpn.utils.typing import Array
 
 Strategy = Literal["herding", "typiclust", "probcover", "margin", "random"]
 _MOST_ROWS = 5000  # a sample of more to choose from, and of more to cover
-_NEIGHBORS, _HOPS = 20, 3  # of the features where there is no model
+_NEIGHBORS, _HOPS = 20, 3  # of the features where there is no model,
+_DIRECTIONS = 22  # and to how many main directions rows of words or pixels are reduced first, as for ten clusters
 # A row stands for the share of all rows that lie within the width of the kernel: a fiftieth while there are few labels,
 # and with more labels less, so that the kernels of the labels together cover much the same.
 _SHARE, _SHARE_OF_LABELS = 0.02, 0.4
@@ -78,12 +79,19 @@ def _again(pool: Pool) -> Array:
 
 def pool_without_model(X: Any, codes: Array, seed: int, scaling: Literal["auto", "unit"] = "auto") -> Pool:
     """Return rows without a model: features propagated on the graph of their neighbours."""
-    graph = AdaptiveGraph.learn(X, AdaptiveGraphOptions(_NEIGHBORS, 0, _HOPS, "auto", scaling, 0.9, seed, False))
+    options = AdaptiveGraphOptions(_NEIGHBORS, 0, _HOPS, "auto", scaling, 0.9, seed, False, _DIRECTIONS)
+    graph = AdaptiveGraph.learn(X, options)
     assert graph.scaling is not None
-    *_, features = after_each_hop(graph.scaling.features(graph.rows), Adjacency(graph.graph, "normalized"), 1.0, _HOPS)
-    nothing = None if scipy.sparse.issparse(X) else graph.scaling.transform(np.zeros((1, X.shape[1]), X.dtype))
+    assert graph.features is not None
+    *_, features = after_each_hop(graph.features, Adjacency(graph.graph, "normalized"), 1.0, _HOPS)
+    nothing = None if scipy.sparse.issparse(graph.rows) else graph.scaled(_nothing_like(X))
     eligible = eligible_rows(graph.rows, empty_rows(graph.rows, nothing), codes)
     return Pool(directions(features), eligible, codes != UNLABELLED)
+
+
+def _nothing_like(X: Any) -> Any:  # (1, d)
+    nothing = np.zeros((1, X.shape[1]), X.dtype)
+    return scipy.sparse.csr_array(nothing) if scipy.sparse.issparse(X) else nothing
 
 
 def pool_with_model(

@@ -19,6 +19,7 @@ _SCALINGS = {
     "idf": "columns weighted by inverse document frequency, rows scaled to unit length",
     "unit_standard": "columns standardised, rows scaled to unit length",
     "standard": "columns standardised",
+    "pca": "rows scaled to unit length, neighbours in their main directions",
     "none": "features as they came",
 }
 _BOUNDS = (0.0, 0.5, 0.7, 0.9, 0.97, 1.0)  # of confidence

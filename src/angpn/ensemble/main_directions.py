@@ -25,15 +25,20 @@ class MainDirections(NamedTuple):
 
     @classmethod
     def fit(cls, rows: Array, count: int) -> "MainDirections":
-        """Find so many directions."""
+        """Find so many directions, or all where there are fewer."""
         center = rows.mean(axis=0, dtype=np.float64)
         covariance = np.zeros((rows.shape[1], rows.shape[1]))
         for block in _blocks(len(rows)):
             part = rows[block] - center
             covariance += part.T @ part
         last = rows.shape[1] - 1
-        basis = scipy.linalg.eigh(covariance, subset_by_index=(last - count + 1, last))[1]
+        basis = scipy.linalg.eigh(covariance, subset_by_index=(max(last - count + 1, 0), last))[1]
         return cls(center, np.ascontiguousarray(basis[:, ::-1]))
+
+    def share(self, rows: Array) -> float:
+        """Return the share of the variance of rows of length 1 that lies along these directions."""
+        along = sum(float((((rows[block] - self.center) @ self.basis) ** 2).sum()) for block in _blocks(len(rows)))
+        return along / len(rows) / max(1 - float(self.center @ self.center), _SMALLEST_LENGTH)
 
     def transform(self, rows: Array) -> Array:  # (n, p) float32, rows of length 1 or 0
         """Return the coordinates of rows, as directions from the mean.

@@ -449,6 +449,16 @@ def test_few_labels_find_neighbours_in_the_main_directions_where_that_may_be():
     assert found.rows.features.shape == (len(TRUTH), 200)  # and all columns are propagated
 
 
+def test_few_labels_of_a_wide_table_tell_whether_main_directions_serve_it():
+    several = [UNIT, STANDARD, ("pca", "euclidean")]
+    stages = []
+    select(weak_columns(), unmasked_labels(15), options(scalings=several, n_components=8, of_table=True), stages)
+    assert [scorer.rows.scaling.name for scorer in stages[0]] == ["standard", "pca"]
+    stages.clear()
+    select(weak_columns(), unmasked_labels(60), options(scalings=several, n_components=8, of_table=True), stages)
+    assert [scorer.rows.scaling.name for scorer in stages[0]] == ["unit", "standard", "pca"]
+
+
 def test_main_directions_that_hold_all_of_the_rows_are_not_compared_beside_the_rows():
     several = [UNIT, STANDARD, ("pca", "euclidean")]
     stages = []

@@ -57,14 +57,15 @@ class EnsembleConfig:
     min_width: Annotated[int, Meta(ge=1, le=MAX_DENSE_WIDTH)] = 128  # of very many rows to fewer, down to this,
     max_feature_values: int = 2**26  # so that a copy of them takes no more than a quarter of a gigabyte
     max_rows_of_basis: int = 20_000  # main directions are found on a sample of rows
-    # Outside tables, where so few labels a class are given, neighbours may also be found in the main directions alone.
+    # Where so few labels a class are given, neighbours may also be found in the main directions of the rows alone; not
+    # in a table of few columns.
     max_labels_per_class_of_pca: float = 15.0
     components_per_class: int = 2  # so many directions for each class, and two more,
     max_share_of_pca: float = 0.8  # where they hold no more than this share of the variance: else all do as well
 
-    # So few labels a class cannot select a scaling: it is the expected one. Outside tables, where a column is no
-    # measurement, they must reach far. Where none can be held out, label spreading does it all, and in a table a linear
-    # head is worth as much.
+    # So few labels a class cannot select a scaling: it is the expected one, or "pca" in a wide table. Outside tables,
+    # where a column is no measurement, they must reach far. Where none can be held out, label spreading does it all,
+    # and in a table a linear head is worth as much.
     few_labels_per_class: int = 5
     few_spreading_alphas: tuple[float, ...] = (0.97, 0.99)
     few_spreading_alphas_of_table: tuple[float, ...] = (0.97,)

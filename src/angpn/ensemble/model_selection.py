@@ -98,7 +98,10 @@ def _select_scaling(
     """
     config, compared = options.config, X
     expected = _default_scaling(options.scalings, options.of_table)
-    if len(options.scalings) == 1 or labels.are_few(config):
+    scalings = list(options.scalings)
+    if labels.are_few(config):
+        scalings = [scaling for scaling in scalings if scaling == expected or scaling[0] == "pca"]
+    if len(scalings) == 1:
         return expected, None
     if not options.distances_given:
         compared, labels = _sample(X, labels, config.max_rows_of_scalings, options)
@@ -106,14 +109,14 @@ def _select_scaling(
     hops = [each for each in hops if each in config.hops_of_scalings] or hops
     scorers: list[Scorer] = []
     stages.append(scorers)
-    for name, metric in options.scalings:
+    for name, metric in scalings:
         rows = _scaled(compared, (name, metric), options)
         if rows.scaling.name == name:  # "pca" may have found that it is "unit", which is there
             scorers.append(Scorer(rows, labels, options))
     score_all(scorers, first_candidates(hops, _spreading_alphas(labels, options), config), options)
     best = best_scorer(scorers, options)
-    scaling = best.rows.scaling
-    return (scaling.name, scaling.metric), best if compared is X else None
+    selected = best.rows.scaling.name, best.rows.scaling.metric
+    return selected, best if compared is X else None
 
 
 def best_scorer(scorers: "Sequence[Scorer]", options: EnsembleOptions) -> "Scorer":

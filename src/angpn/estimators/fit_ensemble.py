@@ -179,7 +179,8 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
     by_direction = len(scalings) == 1 and scalings[0][0] in ("unit", "pca")
     of_table = task.distances is None and not by_direction and is_table(task.X, config)
     n_components = config.components_per_class * len(task.labels.classes) + 2
-    if len(scalings) > 1 and not of_table and _may_use_pca(task, n_components, config):
+    is_wide = task.X.shape[1] > (config.max_columns_of_table if of_table else n_components)
+    if len(scalings) > 1 and is_wide and _may_use_pca(task, config):
         scalings.append(("pca", "euclidean"))
     return EnsembleOptions(
         scalings=scalings,
@@ -200,11 +201,10 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
     )
 
 
-def _may_use_pca(task: Task, n_components: int, config: EnsembleConfig) -> bool:
+def _may_use_pca(task: Task, config: EnsembleConfig) -> bool:
     """Tell whether labels are so few that the noise of weak columns may hide more than these columns tell."""
     n_labels = int(np.count_nonzero(task.labels.codes != UNLABELLED))
-    few = n_labels <= config.max_labels_per_class_of_pca * len(task.labels.classes)
-    return few and task.distances is None and int(task.X.shape[1]) > n_components
+    return task.distances is None and n_labels <= config.max_labels_per_class_of_pca * len(task.labels.classes)
 
 
 def candidate_scalings(name: Any, metric: Any, *, sparse: bool) -> list[tuple[ScalingName, Metric]]:

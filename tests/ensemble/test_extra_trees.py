@@ -246,6 +246,9 @@ def test_the_hyper_parameters_tell_hops_and_family_and_have_no_bonus():
         assert CONFIG.family_prior("far linear", of_table=of_table) == CONFIG.prior_weight
     assert CONFIG.family_prior("label spreading", of_table=False) > CONFIG.prior_weight
     assert CONFIG.family_prior("label spreading", of_table=True) < CONFIG.prior_weight
+    assert CONFIG.family_prior("label spreading", of_table=False, few_classes=7) == 7 * CONFIG.few_spreading_prior
+    assert CONFIG.family_prior("label spreading", of_table=True, few_classes=7) < CONFIG.prior_weight
+    assert CONFIG.family_prior("far linear", of_table=False, few_classes=7) == CONFIG.prior_weight
 
 
 # Files

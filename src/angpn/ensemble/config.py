@@ -44,7 +44,8 @@ class EnsembleConfig:
     n_of_family: int = 2  # base learners of a family that are kept
     min_weight: float = 0.1  # of a family that is kept
     prior_weight: Annotated[float, Meta(gt=0)] = 1.0  # labels that speak for each family of base learners beforehand;
-    spreading_prior: Annotated[float, Meta(gt=0)] = 5.0  # for label spreading, which fewer labels rely on alone;
+    spreading_prior: Annotated[float, Meta(gt=0)] = 5.0  # for label spreading, which reaches far;
+    few_spreading_prior: Annotated[float, Meta(gt=0)] = 1.0  # of each class, while labels are few;
     trees_bonus: float = 2.0  # in a table as many more for trees,
     spreading_prior_of_table: Annotated[float, Meta(gt=0)] = 0.25  # and so many for label spreading
     labels_of_temperature: float = 50.0  # as many held-out labels move the temperature of a base learner half the way
@@ -114,10 +115,14 @@ class EnsembleConfig:
     optimism: float = 1.05  # held-out labels also selected hyper-parameters, so the final temperature is raised by this
     temperature_without_labels: Temperature = 0.5  # penalised heads of very few labels are under-confident
 
-    def family_prior(self, family: Family, *, of_table: bool) -> float:
-        """Return how many labels speak for a family beforehand."""
+    def family_prior(self, family: Family, *, of_table: bool, few_classes: int = 0) -> float:
+        """Return how many labels speak for a family beforehand.
+
+        ``few_classes`` is the number of classes where labels are few, and else 0.
+        """
         if family == "label spreading":
-            return self.spreading_prior_of_table if of_table else self.spreading_prior
+            spreading = self.few_spreading_prior * few_classes if few_classes else self.spreading_prior
+            return self.spreading_prior_of_table if of_table else spreading
         return self.prior_weight + (self.trees_bonus if of_table and family in ("trees", "smooth trees") else 0.0)
 
     def __repr__(self) -> str:

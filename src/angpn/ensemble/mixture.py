@@ -68,12 +68,13 @@ def select_members(
     config: EnsembleConfig,
     *,
     of_table: bool,
+    few: bool = False,
 ) -> Members:
     """Return the best candidates of each family, weighted so that held-out labels are likely under the mixture.
 
     Families err on different rows, so that their mean is better than that of the best family alone; within a family the
     best few count alike, since which is best is chance. The weights are those of a mixture model, most probable under a
-    Dirichlet prior: while labels are few, all families count.
+    Dirichlet prior: while labels are few, all families count, and outside tables label spreading most.
     """
     shares = np.ones(len(truth)) if weights is None else weights / weights.mean()
     # Labels that were held out to select by are too few to trust each learner's temperature.
@@ -85,7 +86,8 @@ def select_members(
         score = float(of_truth @ shares) + each.bonus(config, of_table=of_table)
         families.setdefault(each.family, []).append(_Scored(score, each, temperature, of_truth))
     best = [sorted(family, key=lambda each: -each.score)[: config.n_of_family] for family in families.values()]
-    prior = np.array([config.family_prior(family, of_table=of_table) for family in families])
+    few_classes = next(iter(log_proba.values())).shape[1] if few else 0
+    prior = np.array([config.family_prior(each, of_table=of_table, few_classes=few_classes) for each in families])
     likelihoods = np.array([np.exp([each.log_likelihoods for each in family]).mean(axis=0) for family in best])
     found_weights = fit_mixture(likelihoods, shares, prior).tolist()
     by_weight = sorted(zip(found_weights, best, strict=True), key=lambda pair: -pair[0])

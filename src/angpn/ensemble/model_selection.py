@@ -183,7 +183,8 @@ class Scorer:
         close = {each: found for each, found in close.items() if len(found) == n_scored}
         held = np.concatenate([fold.held for fold in self.labels.folds])[:n_scored]
         truth, weights = self.labels.codes[held], rows_of(self.labels.weights, held)
-        return select_members(close, truth, weights, self._config, of_table=self._of_table)
+        few = self.labels.are_few(self._config)
+        return select_members(close, truth, weights, self._config, of_table=self._of_table, few=few)
 
     def ranking(self) -> list[HyperParameters]:
         """Return the hyper-parameters scored so far, best first.

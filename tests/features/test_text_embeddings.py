@@ -55,7 +55,7 @@ def test_the_packaged_embedding_leaves_the_root_logger_as_it_was(monkeypatch):
 def test_a_missing_package_is_named(monkeypatch):
     text_embeddings._packaged.cache_clear()
     for module, name, remedy in (
-        ("wordllama", "wordllama", r"pip install angpn\[text\]"),
+        ("wordllama", "wordllama", r'pip install "angpn\[text\]"'),
         ("sentence_transformers", "sentence-transformers:all-MiniLM-L6-v2", "pip install sentence-transformers"),
     ):
         monkeypatch.setitem(sys.modules, module, None)

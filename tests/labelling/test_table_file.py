@@ -108,7 +108,9 @@ def test_a_workbook_without_the_package_that_reads_it_names_the_extra(tmp_path, 
         return found(name, *rest)
 
     monkeypatch.setattr(importlib, "import_module", without)
-    with pytest.raises(ImportError, match=r"needs fastexcel, .*; pip install angpn\[excel\] to read .*t.xlsx, or save"):
+    with pytest.raises(
+        ImportError, match=r'needs fastexcel, .*; pip install "angpn\[excel\]" to read .*t.xlsx, or save'
+    ):
         read_rows(path)
 
 

@@ -102,7 +102,7 @@ class Contents:
     def _encode(self, row: int, size: int) -> tuple[bytes, str]:
         """Decode an image and encode it anew: nothing of the file itself reaches a browser."""
         assert self._images is not None
-        picture = require("PIL.Image", "pip install angpn[images]").fromarray(self._images.read(row))
+        picture = require("PIL.Image", 'pip install "angpn[images]"').fromarray(self._images.read(row))
         picture.thumbnail((size, size))
         buffer = io.BytesIO()
         is_small = math.prod(picture.size) <= _LOSSLESS
@@ -111,7 +111,7 @@ class Contents:
 
     def _size(self, row: int) -> tuple[int, int]:
         """Return width and height from the header of a file."""
-        pil = require("PIL.Image", "pip install angpn[images]")
+        pil = require("PIL.Image", 'pip install "angpn[images]"')
         path = self.rows.content[row]
         try:
             with pil.open(path) as image:

@@ -129,7 +129,7 @@ def annotate(
         ImportError: if the extra ``annotate`` is not installed.
     """
     for package in ("starlette", "uvicorn"):
-        require(package, "pip install angpn[annotate]")
+        require(package, 'pip install "angpn[annotate]"')
     from angpn.annotation.command import AnnotationOptions, AnnotationServer
 
     X = check_array(without_torch(X), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=3)

@@ -231,7 +231,7 @@ def expand_classes(
 
 def require_extra(module: str) -> Any:
     """Import a package of the extra ``baselines``."""
-    return require(module, "pip install angpn[baselines]")
+    return require(module, 'pip install "angpn[baselines]"')
 
 
 def softmax(scores: Array) -> Array:

@@ -54,8 +54,8 @@ def annotate(
     with plain_errors(quiet=quiet):
         from angpn.utils.optional import require
 
-        require("starlette", "pip install angpn[annotate]")
-        require("uvicorn", "pip install angpn[annotate]")
+        require("starlette", 'pip install "angpn[annotate]"')
+        require("uvicorn", 'pip install "angpn[annotate]"')
         from angpn.annotation.command import AnnotationOptions, AnnotationServer
         from angpn.annotation.export import export_results
         from angpn.labelling.input_options import InputOptions

@@ -66,7 +66,7 @@ class EVoC(BaseEstimator):
 
     def fit_predict(self, X: Any) -> Array:  # (n,)
         """Return the cluster of each row, -1 for noise."""
-        evoc = require("evoc", "pip install angpn[baselines]")
+        evoc = require("evoc", 'pip install "angpn[baselines]"')
         import numba
 
         numba.set_num_threads(1)  # as all others have

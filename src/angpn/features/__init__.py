@@ -1,6 +1,6 @@
 """Features of images, texts and tables.
 
-Features of images need ``pip install angpn[images]``; the others need nothing more.
+Features of images need ``pip install "angpn[images]"``; the others need nothing more.
 
 A name is imported when it is first used, see ``__init__.pyi``: who reads rows or images alone needs no torch.
 """

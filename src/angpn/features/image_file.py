@@ -42,7 +42,7 @@ def read_image(path: Path, *, max_pixels: int = MAX_PIXELS, min_side: int = MIN_
         ValueError: If the file is not an image that can be decoded, or a larger one than allowed.
         OSError: If it cannot be read.
     """
-    pil = require("PIL.Image", "pip install angpn[images]")
+    pil = require("PIL.Image", 'pip install "angpn[images]"')
     try:
         file = path.open("rb")
     except OSError as error:

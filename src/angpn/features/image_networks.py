@@ -11,7 +11,7 @@ from angpn.features.network_files import is_network_file, read_state, read_torch
 from angpn.utils.optional import require
 
 Layer = str | int
-WITH_IMAGES = "pip install angpn[images]"
+WITH_IMAGES = 'pip install "angpn[images]"'
 DEFAULT_NETWORK = "efficientnet-lite0"
 INPUT_SIZE = 224  # of networks that do not say otherwise
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the colours of ImageNet

@@ -19,7 +19,7 @@ from angpn.utils.typing import Array
 
 PACKAGED = "wordllama"
 SENTENCE_TRANSFORMERS = "sentence-transformers"
-WITH_TEXT = "pip install angpn[text]"
+WITH_TEXT = 'pip install "angpn[text]"'
 _KNOWN = f"'{PACKAGED}', '{SENTENCE_TRANSFORMERS}:NAME_OR_FOLDER' or 'module:function'"
 
 

@@ -26,7 +26,7 @@ def small_jpeg(
     image: Array,  # (h, w, 3) uint8
 ) -> bytes:
     """Return a small JPEG of an image."""
-    picture = require("PIL.Image", "pip install angpn[images]").fromarray(image)
+    picture = require("PIL.Image", 'pip install "angpn[images]"').fromarray(image)
     picture.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=70)

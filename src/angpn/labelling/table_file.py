@@ -122,7 +122,7 @@ def _read_text(path: Path, suffix: str) -> tuple[TextTable, list[str]]:
 
 def _read_workbook(path: Path) -> Table:
     """Read the first sheet that has rows."""
-    remedy = f"pip install angpn[excel] to read {path}, or save its sheet as CSV"
+    remedy = f'pip install "angpn[excel]" to read {path}, or save its sheet as CSV'
     fastexcel = require("fastexcel", remedy)
     check_fits(workbook_bytes(path, available_bytes()), path, "save the sheet as CSV")
     try:

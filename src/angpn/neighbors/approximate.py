@@ -34,7 +34,7 @@ def has_index(n_rows: int) -> bool:
     if find_spec("faiss") is None:
         warn(
             f"{n_rows} rows should be searched with an index, got no faiss, so every pair is compared, which takes "
-            "long; pip install angpn[scale]"
+            'long; pip install "angpn[scale]"'
         )
         return False
     return True

@@ -248,7 +248,7 @@ class InvertedIndex:
 
 
 def _faiss() -> Any:
-    faiss = require("faiss", "pip install angpn[scale], or pass recall=1 to search exactly")
+    faiss = require("faiss", 'pip install "angpn[scale]", or pass recall=1 to search exactly')
     faiss.omp_set_num_threads(torch.get_num_threads())
     return faiss
 

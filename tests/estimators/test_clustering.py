@@ -151,11 +151,20 @@ def test_classes_that_hundreds_of_columns_hide_are_found_and_not_the_groups_of_n
     assert purer > pure + 0.2
 
 
-def test_columns_of_a_table_are_not_reduced():
-    X = np.random.default_rng(0).normal(size=(100, 20)) * np.geomspace(1, 1e4, 20)
-    model = ANGPNClusterer(2, random_state=0).fit(X)
-    assert model._graph.scaling.name == "standard"
-    assert model._graph.scaling.main is None
+def test_columns_of_a_table_are_not_reduced_unless_they_are_many():
+    X = np.random.default_rng(0).normal(size=(100, 40)) * np.geomspace(1, 1e4, 40)
+    small, wide = (ANGPNClusterer(2, random_state=0).fit(X[:, :count])._graph for count in (31, 32))
+    assert small.scaling.name == wide.scaling.name == "standard"
+    assert small.scaling.main is None
+    assert wide.rows.shape == (100, 6)
+    assert np.linalg.norm(wide.rows, axis=1).std() > 0.01  # how far out a row lies is kept: columns are measurements
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["0 and 1", "standardised"])
+def test_classes_that_hundreds_of_columns_hide_are_found_however_the_columns_are_scaled(scaled):
+    X, truth = many_weak_columns()
+    X = (X - X.mean(axis=0)) / X.std(axis=0) if scaled else X
+    assert adjusted_rand_score(truth, ANGPNClusterer(3, random_state=0).fit_predict(X)) > 0.7
 
 
 def test_main_directions_are_those_of_the_largest_variance_and_rows_have_length_one():

@@ -40,16 +40,18 @@ class MainDirections(NamedTuple):
         along = sum(float((((rows[block] - self.center) @ self.basis) ** 2).sum()) for block in _blocks(len(rows)))
         return along / len(rows) / max(1 - float(self.center @ self.center), _SMALLEST_LENGTH)
 
-    def transform(self, rows: Array) -> Array:  # (n, p) float32, rows of length 1 or 0
-        """Return the coordinates of rows, as directions from the mean.
+    def transform(self, rows: Array, *, unit: bool = True) -> Array:  # (n, p) float32
+        """Return the coordinates of rows from the mean: as directions, of length 1 or 0, or as they are.
 
         They are computed in float64 and rounded, so that equal rows have equal coordinates, wherever they stand.
         """
         found = np.empty((len(rows), self.basis.shape[1]), np.float32)
         for block in _blocks(len(rows)):
             part = (rows[block] - self.center) @ self.basis
-            lengths = np.linalg.norm(part, axis=1, keepdims=True)
-            found[block] = np.where(lengths > _SMALLEST_LENGTH, part, 0) / np.maximum(lengths, _SMALLEST_LENGTH)
+            if unit:
+                lengths = np.linalg.norm(part, axis=1, keepdims=True)
+                part = np.where(lengths > _SMALLEST_LENGTH, part, 0) / np.maximum(lengths, _SMALLEST_LENGTH)
+            found[block] = part
         return found
 
 

@@ -128,8 +128,8 @@ def best_scorer(scorers: "Sequence[Scorer]", options: EnsembleOptions) -> "Score
     def score(scorer: Scorer) -> float:
         first, scaling = scorer.ranking()[0], scorer.rows.scaling
         # One that is far behind was not scored on all folds, and is not wanted whatever was expected.
-        is_expected = (scaling.name, scaling.metric) == expected and first not in scorer.far_behind
-        return scorer.scores[first] + bonus * is_expected
+        is_expected = (scaling.name, scaling.metric) == expected or scaling.name == "pca"  # as much in a wide table
+        return scorer.scores[first] + bonus * (is_expected and first not in scorer.far_behind)
 
     return max(scorers, key=score)
 

@@ -47,7 +47,7 @@ class Scaling:
     center: Array | None = None  # (d,) subtracted from the columns
     scale: Array | None = None  # (d,) what the columns are divided by
     basis: Array | None = None  # (d, p) the main directions of the scaled rows, where there are too many columns
-    main: MainDirections | None = None  # of the features, between whose coordinates distances are measured with "pca"
+    main: MainDirections | None = None  # of the features, between whose coordinates in these distances are measured
 
     @classmethod
     def fit(
@@ -80,8 +80,10 @@ class Scaling:
         return cls(name, metric, center, scale, np.ascontiguousarray(basis))
 
     def with_main_directions(self, X: Any, count: int, seed: int, config: EnsembleConfig) -> "Scaling":
-        """Return this scaling of directions of rows as "pca": with neighbours in so many main directions."""
+        """Return this scaling with neighbours in so many main directions; of directions of rows that is "pca"."""
         main = MainDirections.fit(self._some_features(X, seed, config), count)
+        if self.name not in _BY_ROW:
+            return replace(self, main=main)
         # By the euclidean metric rows at the mean, which have no direction, are equal; by the chord they are not.
         return replace(self, name="pca", metric="euclidean" if self.metric == "chord" else self.metric, main=main)
 
@@ -146,7 +148,8 @@ class Scaling:
         """Return that of scaled rows between which distances are measured."""
         if self.main is None:
             return rows
-        return self.main.transform(self.features(rows).numpy()).astype(rows.dtype, copy=False)
+        unit = self.name != "standard"  # how far out a row lies says something where columns are measurements
+        return self.main.transform(self.features(rows).numpy(), unit=unit).astype(rows.dtype, copy=False)
 
     def far_columns(self, X: Any, dtype: Any) -> Array:  # (d,) bool
         """Tell in which columns new rows are so far from the fitted ones that float32 could not square it."""

@@ -5,6 +5,7 @@ falls apart into more and more small components, long before these are clusters.
 2022): k grows with each update, so that components have to join as fast as they split.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +46,7 @@ class AdaptiveGraphOptions(NamedTuple):
     recall: float
     seed: int
     verbose: bool
-    n_directions: int | None = None  # to which rows that are compared by direction are reduced; None: they are not
+    n_directions: int | None = None  # to which rows are reduced, those of a table if it is wide; None: they are not
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class AdaptiveGraph:
             graph = learn_graph(given, None, n_neighbors=grown[-1], beta=0.0)
             return cls(None, None, given, None, given, graph, grown[0], grown[-1], options)
         scaling = Scaling.fit(X, *scaling_without_labels(X, options), options.seed, _CONFIG)
-        if scaling.name in ("unit", "idf") and options.n_directions is not None and options.n_directions < X.shape[1]:
+        if options.n_directions is not None and X.shape[1] > max(options.n_directions, _most_whole_columns(scaling)):
             scaling = scaling.with_main_directions(X, options.n_directions, options.seed, _CONFIG)
         rows = scaling.coordinates(scaling.transform(X))
         features = scaling.features(rows) if scaling.main is None else torch.from_numpy(rows.astype(np.float32))
@@ -152,6 +153,13 @@ def scaling_without_labels(X: Any, options: AdaptiveGraphOptions) -> tuple[Scali
     else:
         wanted = "standard"
     return next(scaling for scaling in scalings if scaling[0] == wanted)
+
+
+def _most_whole_columns(scaling: Scaling) -> float:
+    """Return up to how many columns rows are not reduced to main directions: in a small table each tells something."""
+    if scaling.name == "unit_standard":
+        return math.inf
+    return _CONFIG.max_columns_of_table if scaling.name in ("standard", "none") else 0
 
 
 def _fewer(n_neighbors: int, n_rows: int) -> int:

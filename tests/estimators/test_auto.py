@@ -609,7 +609,7 @@ def test_two_labels_of_each_class_suffice_where_means_over_many_rows_tell_what_n
 
 def test_neighbours_are_found_in_main_directions_only_where_labels_are_few_and_rows_are_no_table():
     X, truth = weak_words()
-    many = np.where(np.arange(len(truth)) < 60, truth, -1)
+    many = np.where(np.arange(len(truth)) < 66, truth, -1)
     for changes in ({"X": X[:, :8]}, {"X": X * np.geomspace(1, 1e3, 300)}, {"scaling": "standard"}, {"y": many}):
         given = {"X": X, "y": np.where(np.arange(len(truth)) < 6, truth, -1), "scaling": "auto"} | changes
         model = ANGPNClassifier(scaling=given["scaling"], random_state=0, max_rounds=0).fit(given["X"], given["y"])

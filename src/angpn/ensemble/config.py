@@ -60,7 +60,7 @@ class EnsembleConfig:
     max_rows_of_basis: int = 20_000  # main directions are found on a sample of rows
     # Where so few labels a class are given, neighbours may also be found in the main directions of the rows alone; not
     # in a table of few columns.
-    max_labels_per_class_of_pca: float = 15.0
+    max_labels_per_class_of_pca: float = 20.0
     components_per_class: int = 2  # so many directions for each class, and two more,
     max_share_of_pca: float = 0.8  # where they hold no more than this share of the variance: else all do as well
 

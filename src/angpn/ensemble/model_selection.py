@@ -60,7 +60,9 @@ def select(X: Any, labels: Labels, options: EnsembleOptions, stages: "list[list[
     if many and not options.distances_given:
         compared, sampled = _sample(X, labels, config.max_rows_compared, options)
     scaling, scorer = _select_scaling(compared, sampled, options, stages)
-    scorer = scorer or Scorer(_scaled(compared, scaling, options), sampled, options)
+    if scorer is None:
+        fitted = Scaling.fit(compared, *scaling, options.seed, config, options.n_components)
+        scorer = Scorer(_scaled(compared, fitted, options), sampled, options)
     stages.append([scorer])
     _score_hyper_parameters(scorer, labels, options)
     selected, candidates = scorer.members(), best_of_families(scorer.ranking(), config.n_reselection_candidates)
@@ -110,9 +112,9 @@ def _select_scaling(
     scorers: list[Scorer] = []
     stages.append(scorers)
     for name, metric in scalings:
-        rows = _scaled(compared, (name, metric), options)
-        if rows.scaling.name == name:  # "pca" may have found that it is "unit", which is there
-            scorers.append(Scorer(rows, labels, options))
+        fitted = Scaling.fit(compared, name, metric, options.seed, config, options.n_components)
+        if fitted.name == name:  # "pca" may have found that it is "unit", which is there
+            scorers.append(Scorer(_scaled(compared, fitted, options), labels, options))
     score_all(scorers, first_candidates(hops, _spreading_alphas(labels, options), config), options)
     best = best_scorer(scorers, options)
     selected = best.rows.scaling.name, best.rows.scaling.metric
@@ -324,10 +326,10 @@ def _sample(X: Any, labels: Labels, most: int, options: EnsembleOptions) -> tupl
     return X[kept], sampled
 
 
-def _scaled(X: Any, scaling: tuple[ScalingName, Metric], options: EnsembleOptions) -> ScaledRows:
-    fitted = Scaling.fit(X, *scaling, options.seed, options.config, options.n_components)
-    rows = fitted.transform(X)
-    return ScaledRows(fitted, options.find_neighbors(fitted.coordinates(rows), fitted.metric), fitted.features(rows))
+def _scaled(X: Any, scaling: Scaling, options: EnsembleOptions) -> ScaledRows:
+    rows = scaling.transform(X)
+    neighborhood = options.find_neighbors(scaling.coordinates(rows), scaling.metric)
+    return ScaledRows(scaling, neighborhood, scaling.features(rows))
 
 
 def scale_for_training(X: Any, scaling: tuple[ScalingName, Metric], options: EnsembleOptions) -> ScaledRows:

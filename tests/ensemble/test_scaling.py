@@ -156,6 +156,11 @@ def test_pca_propagates_whole_rows_and_compares_their_main_directions(columns):
     assert pure > less_pure + 0.1
 
 
+@pytest.mark.parametrize(("given", "used"), [("chord", "euclidean"), ("euclidean", "euclidean"), ("sqeuclidean",) * 2])
+def test_pca_keeps_the_metric_that_a_user_gave(given, used):
+    assert Scaling.fit(noisy_classes()[0], "pca", given, 0, CONFIG, 4).metric == used
+
+
 def test_pca_of_sparse_rows_weighs_words_first():
     X = scipy.sparse.csr_array(np.abs(noisy_classes()[0]).round())
     pca, idf = Scaling.fit(X, "pca", "chord", 0, CONFIG, 4), fit(X, "idf")

@@ -55,11 +55,11 @@ class Scaling:
     ) -> "Scaling":
         """Estimate what the scaling needs from the rows; with "pca" so many main directions."""
         if name == "pca":
-            whole = cls.fit(X, "idf" if scipy.sparse.issparse(X) else "unit", "chord", seed, config)
-            reduced = whole.with_main_directions(X, n_components, seed, config)
-            assert reduced.main is not None
-            share = reduced.main.share(whole._some_features(X, seed, config))
-            return whole if share > config.max_share_of_pca else reduced
+            base: ScalingName = "idf" if scipy.sparse.issparse(X) else "unit"
+            whole = cls.fit(X, base, "chord" if metric == "euclidean" else metric, seed, config)
+            features = whole._some_features(X, seed, config)
+            main = MainDirections.fit(features, n_components)
+            return whole if main.share(features) > config.max_share_of_pca else whole._in_directions(main)
         center = scale = None
         if name in ("standard", "unit_standard"):
             center, std = column_moments(X)
@@ -81,7 +81,9 @@ class Scaling:
 
     def with_main_directions(self, X: Any, count: int, seed: int, config: EnsembleConfig) -> "Scaling":
         """Return this scaling with neighbours in so many main directions; of directions of rows that is "pca"."""
-        main = MainDirections.fit(self._some_features(X, seed, config), count)
+        return self._in_directions(MainDirections.fit(self._some_features(X, seed, config), count))
+
+    def _in_directions(self, main: MainDirections) -> "Scaling":
         if self.name not in _BY_ROW:
             return replace(self, main=main)
         # By the euclidean metric rows at the mean, which have no direction, are equal; by the chord they are not.

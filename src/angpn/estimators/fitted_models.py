@@ -60,6 +60,10 @@ class Fitted(Protocol):
     def coordinates(self, rows: Any) -> Any:
         """Return that of scaled rows between which distances are measured."""
 
+    @property
+    def located_rows(self) -> Any:  # (n, p)
+        """That of the fitted rows."""
+
     def far_columns(self, X: Any) -> Array:  # (d,) bool
         """Tell in which columns new rows are out of all proportion to the fitted ones."""
 
@@ -119,6 +123,11 @@ class FittedNetwork(_FittedModel):
     def coordinates(self, rows: Any) -> Any:
         """Return these rows: distances are measured between all of their columns."""
         return rows
+
+    @property
+    def located_rows(self) -> Any:  # (n, d)
+        """The fitted rows."""
+        return self.rows
 
     def far_columns(self, X: Any) -> Array:  # (d,) bool
         """Tell in which columns new rows are out of all proportion to the fitted ones."""
@@ -202,6 +211,11 @@ class FittedEnsemble(_FittedModel):
     def coordinates(self, rows: Any) -> Any:
         """Return that of scaled rows between which distances are measured."""
         return self.ensemble.scaling.coordinates(rows)
+
+    @cached_property
+    def located_rows(self) -> Any:  # (n, p)
+        """The coordinates of the fitted rows; kept, so that a few new rows cost what they must."""
+        return self.coordinates(self.rows)
 
     def far_columns(self, X: Any) -> Array:  # (d,) bool
         """Tell in which columns new rows are out of all proportion to the fitted ones."""

@@ -114,12 +114,12 @@ def fitted_search(fitted: Fitted, n_new: int, *, recall: float, seed: int) -> Se
         return partial(_nearest_given, ExactSearch(fitted.rows, count, metric, random_state=seed))
     many = n_new * n_fitted > EXACT_PAIRS and recall < 1
     if not many or not has_index(n_fitted):
-        return _located(fitted, ExactSearch(fitted.coordinates(fitted.rows), count, metric, random_state=seed))
+        return _located(fitted, ExactSearch(fitted.located_rows, count, metric, random_state=seed))
     if (recall, seed) not in fitted.searches:
         fitted.searches.clear()
         state = fitted.index if fitted.index is not None and fitted.index.recall == recall else None
         fitted.searches[recall, seed] = FittedSearch(
-            fitted.coordinates(fitted.rows), count, metric, recall=recall, random_state=seed, state=state
+            fitted.located_rows, count, metric, recall=recall, random_state=seed, state=state
         )
     return _located(fitted, fitted.searches[recall, seed])
 

@@ -16,6 +16,7 @@ for the end of their time slices at each loop: at a load of 3 on two cores an ep
 import ctypes
 import itertools
 import os
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -108,7 +109,7 @@ def fair_threads_for(n_rows: int) -> Iterator[None]:
         preempted, start = _preemptions(), time.perf_counter()
         yield
         if n_rows >= _SMALL and most > 1:
-            _contention.observe(threads < most, threads, _preemptions() - preempted, time.perf_counter() - start)
+            _contention.observe(threads < most, threads, _preemptions() - preempted, start)
 
 
 class _Contention:
@@ -121,35 +122,39 @@ class _Contention:
     # A quiet machine preempts our threads 30 times a second, mostly, a busy loop on one of two cores 140 times; what
     # single epochs see of it varies much.
     most_a_second, seconds_observed = 80.0, 0.1
-    first_pause, longest_pause, longest_trust = 0.25, 8.0, 60.0
+    first_pause, longest_pause = 0.0625, 8.0  # the first is a trial: it costs little where the suspicion is wrong
+    first_trust, longest_trust = 1.0, 60.0
 
     def __init__(self) -> None:
         self._limit, self._pause_end, self._pause = 0, -float("inf"), self.first_pause
-        self._trust_end, self._trust = -float("inf"), self.first_pause
+        self._trust_end, self._trust = -float("inf"), self.first_trust
         self._seconds_before = 0.0  # that a call took before the pause
+        self._last_end = -float("inf")
         self._forget_calls()
 
     def allowed(self, threads: int) -> int:
         return threads if time.perf_counter() > self._pause_end else min(threads, self._limit)
 
-    def observe(self, paused: bool, threads: int, preemptions: int, seconds: float) -> None:
-        self._calls += 1
-        self._preemptions += preemptions
-        self._seconds += seconds
-        now, mean = time.perf_counter(), self._seconds / self._calls
+    def observe(self, paused: bool, threads: int, preemptions: int, start: float) -> None:
+        now = time.perf_counter()
+        was_idle, self._last_end = start - self._last_end > now - start, now
+        if not was_idle:  # else threads and caches are cold, and who worked meanwhile may still be at it
+            self._seconds.append(now - start)
+            self._preemptions += preemptions
         pause_ended = paused and now > self._pause_end
-        if not pause_ended and self._seconds < self.seconds_observed:
+        if not self._seconds or (not pause_ended and sum(self._seconds) < self.seconds_observed):
             return
-        often = self._preemptions > self.most_a_second * self._seconds
+        often = self._preemptions > self.most_a_second * sum(self._seconds)
+        typical = statistics.median(self._seconds)
         if pause_ended:
-            if mean < self._seconds_before:
-                self._pause, self._trust = min(2 * self._pause, self.longest_pause), self.first_pause
+            if typical < self._seconds_before:
+                self._pause, self._trust = min(2 * self._pause, self.longest_pause), self.first_trust
             else:
                 self._pause, self._trust = self.first_pause, min(4 * self._trust, self.longest_trust)
                 self._trust_end = now + self._trust
         elif often and threads > 1 and now > self._trust_end:
             self._limit, self._pause_end = threads // 2, now + self._pause
-            self._seconds_before = self._seconds_before if paused else mean
+            self._seconds_before = self._seconds_before if paused else typical
         elif paused:
             return  # all calls of the pause count
         elif not often:
@@ -157,7 +162,7 @@ class _Contention:
         self._forget_calls()
 
     def _forget_calls(self) -> None:
-        self._calls, self._preemptions, self._seconds = 0, 0, 0.0
+        self._preemptions, self._seconds = 0, list[float]()
 
 
 _contention = _Contention()

@@ -7,11 +7,13 @@ import pytest
 import scipy.sparse
 import torch
 from numpy.testing import assert_allclose
+from scipy.spatial.distance import cdist
 
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.scaling import SCALINGS, Scaling, feature_width, is_table
 
 CONFIG = EnsembleConfig(max_width=40, min_width=8, max_feature_values=2**20)
+PLENTY = EnsembleConfig()  # rows of these tests are propagated as they are
 
 
 def fit(X, name, metric="chord", seed=0, config=CONFIG):
@@ -169,6 +171,30 @@ def test_pca_of_sparse_rows_weighs_words_first():
     assert pca.coordinates(pca.transform(X)).shape == (90, 4)
 
 
+def test_standard_pca_propagates_standardised_columns_and_compares_their_main_directions():
+    X, truth = noisy_classes()
+    X = X * np.geomspace(1, 1e4, 60)  # rows of length 1 would be one column or two
+    scaling, standard = Scaling.fit(X, "standard_pca", "euclidean", 0, PLENTY, 4), fit(X, "standard", config=PLENTY)
+    assert (scaling.name, scaling.metric) == ("standard_pca", "euclidean")
+    assert scaling.has_columns  # for trees
+    assert not Scaling.fit(X, "pca", "euclidean", 0, PLENTY, 4).has_columns
+    rows = scaling.transform(X)
+    assert_allclose(rows, standard.transform(X))
+    assert_allclose(scaling.features(rows), standard.features(rows))
+    directions = np.linalg.svd(rows - rows.mean(axis=0))[2][:4].T
+    found = scaling.coordinates(rows)
+    assert_allclose(np.abs(found), np.abs(rows @ directions), atol=1e-5)  # not as directions: lengths count
+    nearest, whole = (np.argsort(cdist(each, each), axis=1)[:, 1:11] for each in (found, rows))
+    pure, less_pure = ((truth[found] == truth[:, None]).mean() for found in (nearest, whole))
+    assert pure > less_pure + 0.1
+
+
+def test_standard_pca_is_standard_where_the_main_directions_hold_nearly_all_of_the_rows():
+    X = low_rank(rank=3) + 0.1 * np.random.default_rng(0).normal(size=(60, 90))
+    assert Scaling.fit(X, "standard_pca", "euclidean", 0, CONFIG, 4).name == "standard"
+    assert Scaling.fit(X, "standard_pca", "euclidean", 0, CONFIG, 1).name == "standard_pca"
+
+
 def test_pca_is_unit_where_the_main_directions_hold_nearly_all_of_the_rows():
     generator = np.random.default_rng(0)
     X = low_rank(rank=3) + 0.1 * generator.normal(size=(60, 90))
@@ -201,6 +227,19 @@ def test_arrays_of_a_scaling_bring_it_back(sparse):
     loaded = Scaling.from_arrays("pca", "euclidean", arrays)
     rows = saved.transform(X)
     assert_allclose(loaded.coordinates(loaded.transform(X)), saved.coordinates(rows))
+
+
+def test_arrays_of_standard_pca_bring_it_back():
+    X = noisy_classes()[0]
+    saved = Scaling.fit(X, "standard_pca", "euclidean", 0, PLENTY, 4)
+    arrays = saved.to_arrays()
+    assert (
+        set(arrays)
+        == set(Scaling.specs("standard_pca", 60, arrays))
+        == {"center", "scale", "main_center", "main_basis"}
+    )
+    loaded = Scaling.from_arrays("standard_pca", "euclidean", arrays)
+    assert_allclose(loaded.coordinates(loaded.transform(X)), saved.coordinates(saved.transform(X)))
 
 
 def test_the_same_seed_finds_the_same_directions():
@@ -268,7 +307,8 @@ def test_a_table_has_columns_that_were_all_brought_to_one_scale():
 @pytest.mark.parametrize("name", SCALINGS)
 def test_rows_have_columns_unless_they_are_scaled_by_row_or_turned(name):
     X = np.abs(table())
-    assert fit(scipy.sparse.csr_array(X) if name == "idf" else X, name).has_columns == (name in ("standard", "none"))
+    has_columns = name in ("standard", "standard_pca", "none")
+    assert fit(scipy.sparse.csr_array(X) if name == "idf" else X, name).has_columns == has_columns
     turned = fit(np.random.default_rng(0).normal(size=(60, 50)), "standard")
     assert turned.basis is not None
     assert not turned.has_columns

@@ -607,10 +607,30 @@ def test_two_labels_of_each_class_suffice_where_means_over_many_rows_tell_what_n
     assert (found.predict(form(X[300:])) == truth[300:]).mean() > 0.9
 
 
-def test_neighbours_are_found_in_main_directions_only_where_labels_are_few_and_rows_are_no_table():
+def test_few_labels_of_a_wide_table_find_neighbours_in_main_directions_of_columns_of_any_scale():
+    X, truth = weak_words()
+    X *= np.geomspace(1, 1e3, 300)
+    y = np.where(np.arange(len(truth)) < 6, truth, -1)
+    found, whole = (
+        ANGPNClassifier(scaling=scaling, random_state=0).fit(X[:300], y[:300]) for scaling in ("auto", "standard")
+    )
+    assert found.ensemble_.scaling.name == "standard_pca"
+    right, less = ((model.transduction_ == truth[:300])[6:].mean() for model in (found, whole))
+    assert right > 0.9
+    assert right > less + 0.05
+    assert_array_equal(found.predict(X[:300]), found.transduction_)
+    assert (found.predict(X[300:]) == truth[300:]).mean() > 0.9
+
+
+def test_neighbours_are_found_in_main_directions_only_where_labels_are_few_and_columns_many():
     X, truth = weak_words()
     many = np.where(np.arange(len(truth)) < 66, truth, -1)
-    for changes in ({"X": X[:, :8]}, {"X": X * np.geomspace(1, 1e3, 300)}, {"scaling": "standard"}, {"y": many}):
+    for changes in (
+        {"X": X[:, :8]},
+        {"scaling": "standard"},
+        {"y": many},
+        {"X": X * np.geomspace(1, 1e3, 300), "y": many},
+    ):
         given = {"X": X, "y": np.where(np.arange(len(truth)) < 6, truth, -1), "scaling": "auto"} | changes
         model = ANGPNClassifier(scaling=given["scaling"], random_state=0, max_rounds=0).fit(given["X"], given["y"])
-        assert model.ensemble_.scaling.name != "pca"
+        assert model.ensemble_.scaling.name not in ("pca", "standard_pca")

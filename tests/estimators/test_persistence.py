@@ -30,7 +30,20 @@ def fitted():
 
 @pytest.mark.parametrize(
     "kind",
-    ["dense", "float32", "sparse", "names", "frame", "class_weight", "paper", "ensemble", "standard", "config", "pca"],
+    [
+        "dense",
+        "float32",
+        "sparse",
+        "names",
+        "frame",
+        "class_weight",
+        "paper",
+        "ensemble",
+        "standard",
+        "config",
+        "pca",
+        "standard_pca",
+    ],
 )
 def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     model, X, y = fitted
@@ -55,9 +68,9 @@ def test_a_loaded_model_answers_as_the_saved_one(fitted, tmp_path, kind):
     elif kind == "config":
         config = EnsembleConfig(hops=((0.5, 2),), pseudo_label_threshold=0.9)
         model = ANGPNClassifier(n_neighbors=4, random_state=0, config=config)
-    elif kind == "pca":
+    elif kind in ("pca", "standard_pca"):
         config = EnsembleConfig(max_share_of_pca=1.0)
-        model = ANGPNClassifier(n_neighbors=4, scaling="pca", random_state=0, config=config)
+        model = ANGPNClassifier(n_neighbors=4, scaling=kind, random_state=0, config=config)
     elif kind == "standard":
         X = X * np.geomspace(1, 1000, 5)
         model = ANGPNClassifier(n_neighbors=4, random_state=0)
@@ -197,6 +210,7 @@ def test_models_of_format_2_are_still_read(kind):
             "more_heads": ((None, 1.0), (None, 100.0), (3.0, 100.0)),
             "n_hops_refined": 4,
             "n_reselection_candidates": 15,
+            "spreading_alphas": (0.9, 0.97),
         }
         assert parameters["config"] == EnsembleConfig(hops=((0.5, 2),), **of_then)
 

@@ -35,7 +35,7 @@ class EnsembleConfig:
         (0.5, 10.0),
     )  # tried with the best hops
     n_hops_refined: int = 2  # how many those are, of each family
-    spreading_alphas: tuple[float, ...] = (0.9, 0.97)  # label spreading, Eq. (3)
+    spreading_alphas: tuple[float, ...] = (0.9, 0.97, 0.99)  # label spreading, Eq. (3); the fewer labels, the farther
     n_centers: int = 256  # of a Gaussian kernel
     # Extremely randomised trees, where features are columns: alpha, hops, and rows in a leaf.
     trees: tuple[tuple[float, HopCount, int], ...] = ((0.0, 0, 1), (0.0, 0, 3))
@@ -64,9 +64,8 @@ class EnsembleConfig:
     components_per_class: int = 2  # so many directions for each class, and two more,
     max_share_of_pca: float = 0.8  # where they hold no more than this share of the variance: else all do as well
 
-    # So few labels a class cannot select a scaling: it is the expected one, or "pca" in a wide table. Outside tables,
-    # where a column is no measurement, they must reach far. Where none can be held out, label spreading does it all,
-    # and in a table a linear head is worth as much.
+    # So few labels a class cannot select a scaling: it is the expected one, or "standard_pca" in a wide table. Where
+    # none can be held out, label spreading does it all, and in a table a linear head is worth as much.
     few_labels_per_class: int = 5
     few_spreading_alphas: tuple[float, ...] = (0.97, 0.99)
     few_spreading_alphas_of_table: tuple[float, ...] = (0.97,)

@@ -17,7 +17,7 @@ from angpn.ensemble.heads import HeadParameters
 from angpn.ensemble.label_spreading import SpreadingParameters
 from angpn.ensemble.mixture import Members, select_members
 from angpn.ensemble.propagated_features import PropagatedFeatures
-from angpn.ensemble.scaling import Scaling, ScalingName
+from angpn.ensemble.scaling import IN_MAIN_DIRECTIONS, Scaling, ScalingName
 from angpn.ensemble.user_options import EnsembleOptions
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.neighborhood import Neighborhood
@@ -64,7 +64,7 @@ def select(X: Any, labels: Labels, options: EnsembleOptions, stages: "list[list[
         fitted = Scaling.fit(compared, *scaling, options.seed, config, options.n_components)
         scorer = Scorer(_scaled(compared, fitted, options), sampled, options)
     stages.append([scorer])
-    _score_hyper_parameters(scorer, labels, options)
+    _score_hyper_parameters(scorer, options)
     selected, candidates = scorer.members(), best_of_families(scorer.ranking(), config.n_reselection_candidates)
     if many:
         return Selection(scale_for_training(X, scaling, options), selected, candidates)
@@ -102,7 +102,7 @@ def _select_scaling(
     expected = _default_scaling(options.scalings, options.of_table)
     scalings = list(options.scalings)
     if labels.are_few(config):
-        scalings = [scaling for scaling in scalings if scaling == expected or scaling[0] == "pca"]
+        scalings = [scaling for scaling in scalings if scaling == expected or scaling[0] in IN_MAIN_DIRECTIONS]
     if len(scalings) == 1:
         return expected, None
     if not options.distances_given:
@@ -113,9 +113,9 @@ def _select_scaling(
     stages.append(scorers)
     for name, metric in scalings:
         fitted = Scaling.fit(compared, name, metric, options.seed, config, options.n_components)
-        if fitted.name == name:  # "pca" may have found that it is "unit", which is there
+        if fitted.name == name:  # main directions may hold all of the rows, and "unit" and "standard" are there
             scorers.append(Scorer(_scaled(compared, fitted, options), labels, options))
-    score_all(scorers, first_candidates(hops, _spreading_alphas(labels, options), config), options)
+    score_all(scorers, first_candidates(hops, _spreading_alphas(options), config), options)
     best = best_scorer(scorers, options)
     selected = best.rows.scaling.name, best.rows.scaling.metric
     return selected, best if compared is X else None
@@ -130,16 +130,15 @@ def best_scorer(scorers: "Sequence[Scorer]", options: EnsembleOptions) -> "Score
     def score(scorer: Scorer) -> float:
         first, scaling = scorer.ranking()[0], scorer.rows.scaling
         # One that is far behind was not scored on all folds, and is not wanted whatever was expected.
-        is_expected = (scaling.name, scaling.metric) == expected or scaling.name == "pca"  # as much in a wide table
+        is_expected = (scaling.name, scaling.metric) == expected or scaling.name in IN_MAIN_DIRECTIONS
         return scorer.scores[first] + bonus * (is_expected and first not in scorer.far_behind)
 
     return max(scorers, key=score)
 
 
-def _score_hyper_parameters(scorer: "Scorer", labels: Labels, options: EnsembleOptions) -> None:
-    alphas = _spreading_alphas(labels, options)
+def _score_hyper_parameters(scorer: "Scorer", options: EnsembleOptions) -> None:
     with options.progress_bar("hyper-parameters", 2) as advance:
-        score_all([scorer], first_candidates(_hops(options), alphas, options.config), options)
+        score_all([scorer], first_candidates(_hops(options), _spreading_alphas(options), options.config), options)
         advance(1)
         score_all([scorer], refined_candidates(scorer.ranking(), options.config), options)
         advance(1)
@@ -311,11 +310,8 @@ def _hops(options: EnsembleOptions) -> list[Hops]:
     return [(options.alpha, n_hops) for n_hops in options.config.hops_of_given_alpha]
 
 
-def _spreading_alphas(labels: Labels, options: EnsembleOptions) -> Sequence[float]:
-    if options.alpha is not None:
-        return (options.alpha,)
-    reach_far = labels.are_few(options.config) and not options.of_table
-    return options.config.few_spreading_alphas if reach_far else options.config.spreading_alphas
+def _spreading_alphas(options: EnsembleOptions) -> Sequence[float]:
+    return options.config.spreading_alphas if options.alpha is None else (options.alpha,)
 
 
 def _sample(X: Any, labels: Labels, most: int, options: EnsembleOptions) -> tuple[Any, Labels]:

@@ -19,8 +19,9 @@ from angpn.utils.inputs import LARGEST_KEPT
 from angpn.utils.powers_of_two import column_moments, exponents, largest_entries, rows_near_one, times_powers
 from angpn.utils.typing import Array
 
-ScalingName = Literal["unit", "idf", "standard", "unit_standard", "pca", "none"]
+ScalingName = Literal["unit", "idf", "standard", "unit_standard", "pca", "standard_pca", "none"]
 SCALINGS: tuple[ScalingName, ...] = get_args(ScalingName)
+IN_MAIN_DIRECTIONS: tuple[ScalingName, ...] = ("pca", "standard_pca")  # where neighbours are found there
 _BY_ROW = ("unit", "idf", "pca")  # those that divide a row by its length, whatever the columns' scales
 _SMALLEST_SCALE = float(np.finfo(np.float64).smallest_subnormal)
 
@@ -38,8 +39,9 @@ class Scaling:
     "unit_standard" keeps the direction of rows with standardised columns, "idf" that of rows whose columns are weighted
     by inverse document frequency (sparse text), "none" leaves the rows as they are. "pca" is "unit", or "idf" of sparse
     rows, and finds neighbours in the few main directions of the rows, where the noise of many weak columns is gone;
-    what is propagated is still the whole row. Where these directions hold nearly all of a row, there is no such noise,
-    and it is "unit".
+    what is propagated is still the whole row. "standard_pca" is "standard" with neighbours found in this way: for
+    tables of many columns, which may be of any scale, and which trees want as they are. Where these directions hold
+    nearly all of a row, there is no such noise, and the two are "unit" and "standard".
     """
 
     name: ScalingName
@@ -53,10 +55,9 @@ class Scaling:
     def fit(
         cls, X: Any, name: ScalingName, metric: Metric, seed: int, config: EnsembleConfig, n_components: int = 22
     ) -> "Scaling":
-        """Estimate what the scaling needs from the rows; with "pca" so many main directions."""
-        if name == "pca":
-            base: ScalingName = "idf" if scipy.sparse.issparse(X) else "unit"
-            whole = cls.fit(X, base, "chord" if metric == "euclidean" else metric, seed, config)
+        """Estimate what the scaling needs from the rows; so many main directions, where neighbours are found there."""
+        if name in IN_MAIN_DIRECTIONS:
+            whole = cls._fit_whole(X, name, metric, seed, config)
             features = whole._some_features(X, seed, config)
             main = MainDirections.fit(features, n_components)
             return whole if main.share(features) > config.max_share_of_pca else whole._in_directions(main)
@@ -79,13 +80,21 @@ class Scaling:
         basis = randomized_svd(rows, rank, n_iter=2, random_state=seed)[2].T
         return cls(name, metric, center, scale, np.ascontiguousarray(basis))
 
+    @classmethod
+    def _fit_whole(cls, X: Any, name: ScalingName, metric: Metric, seed: int, config: EnsembleConfig) -> "Scaling":
+        """Fit the scaling that neighbours would be found by in all directions."""
+        if name == "standard_pca":
+            return cls.fit(X, "standard", metric, seed, config)
+        base: ScalingName = "idf" if scipy.sparse.issparse(X) else "unit"
+        return cls.fit(X, base, "chord" if metric == "euclidean" else metric, seed, config)
+
     def with_main_directions(self, X: Any, count: int, seed: int, config: EnsembleConfig) -> "Scaling":
-        """Return this scaling with neighbours in so many main directions; of directions of rows that is "pca"."""
+        """Return this scaling with neighbours in so many main directions: "pca" of rows, "standard_pca" of columns."""
         return self._in_directions(MainDirections.fit(self._some_features(X, seed, config), count))
 
     def _in_directions(self, main: MainDirections) -> "Scaling":
         if self.name not in _BY_ROW:
-            return replace(self, main=main)
+            return replace(self, name="standard_pca" if self.name == "standard" else self.name, main=main)
         # By the euclidean metric rows at the mean, which have no direction, are equal; by the chord they are not.
         return replace(self, name="pca", metric="euclidean" if self.metric == "chord" else self.metric, main=main)
 
@@ -108,13 +117,15 @@ class Scaling:
             "unit_standard": {"center", "scale"},
             "idf": {"scale"},
             "pca": {"main_center", "main_basis"} | ({"scale"} & set(given)),
+            "standard_pca": {"center", "scale", "main_center", "main_basis"},
         }
         return {part: specs[part] for part in needed.get(name, set()) | ({"basis"} & set(given))}
 
     @classmethod
     def from_arrays(cls, name: ScalingName, metric: Metric, arrays: Mapping[str, Array]) -> "Scaling":
         """Return a saved scaling."""
-        main = MainDirections(arrays["main_center"], arrays["main_basis"]) if name == "pca" else None
+        has_main = name in IN_MAIN_DIRECTIONS
+        main = MainDirections(arrays["main_center"], arrays["main_basis"]) if has_main else None
         return cls(name, metric, arrays.get("center"), arrays.get("scale"), arrays.get("basis"), main)
 
     def to_arrays(self) -> dict[str, Array]:
@@ -127,7 +138,7 @@ class Scaling:
     @property
     def has_columns(self) -> bool:
         """Whether the features are the columns of X, each on a scale of its own."""
-        return self.name in ("standard", "none") and self.basis is None
+        return self.name in ("standard", "standard_pca", "none") and self.basis is None
 
     def transform(self, X: Any, dtype: Any = None) -> Any:
         """Return the scaled rows; in this dtype, or in that of X.
@@ -150,7 +161,7 @@ class Scaling:
         """Return that of scaled rows between which distances are measured."""
         if self.main is None:
             return rows
-        unit = self.name != "standard"  # how far out a row lies says something where columns are measurements
+        unit = self.name != "standard_pca"  # how far out a row lies says something where columns are measurements
         return self.main.transform(self.features(rows).numpy(), unit=unit).astype(rows.dtype, copy=False)
 
     def far_columns(self, X: Any, dtype: Any) -> Array:  # (d,) bool

@@ -58,8 +58,8 @@ class ANGPNClassifier(BaseANGPNClassifier):
             "precomputed", where X is the full matrix of distances; "auto" is the one that suits the scaling.
         scaling: "unit" (rows to unit length), "standard" (columns standardised), "unit_standard" (first standard,
             then unit), "idf" (sparse rows, columns weighted by inverse document frequency), "pca" ("unit" or "idf",
-            and neighbours in the main directions of the rows) or "none"; "auto" selects by held-out labels, or is
-            "unit" where the metric is given.
+            and neighbours in the main directions of the rows), "standard_pca" ("standard", and the same) or "none";
+            "auto" selects by held-out labels, or is "unit" where the metric is given.
         alpha: fraction that a row takes from its neighbours in a hop, Eq. (13); "auto" selects by held-out labels.
         beta: weight of the predicted probabilities in the graph, Eq. (8); 0 fixes the graph.
         gamma: "auto", "local" or a number, see :func:`angpn.neighbor_graph`.

@@ -40,6 +40,7 @@ _METRICS: dict[ScalingName, Metric] = {
     "idf": "chord",
     "unit_standard": "chord",
     "pca": "euclidean",
+    "standard_pca": "euclidean",
     "standard": "euclidean",
     "none": "euclidean",
 }
@@ -181,7 +182,7 @@ def _options(task: Task, seed: int, config: EnsembleConfig, searches: list[Searc
     n_components = config.components_per_class * len(task.labels.classes) + 2
     is_wide = task.X.shape[1] > (config.max_columns_of_table if of_table else n_components)
     if len(scalings) > 1 and is_wide and _may_use_pca(task, config):
-        scalings.append(("pca", "euclidean"))
+        scalings.append(("standard_pca" if of_table else "pca", "euclidean"))
     return EnsembleOptions(
         scalings=scalings,
         alpha=None if model.alpha == "auto" else float(model.alpha),
@@ -211,7 +212,7 @@ def candidate_scalings(name: Any, metric: Any, *, sparse: bool) -> list[tuple[Sc
     """Return the scalings among which the labels select, for these parameters of the estimator."""
     if name == "idf" and not sparse:
         raise ValueError("scaling='idf' weights words and needs a sparse X, got a dense one; choose another scaling")
-    if name in ("standard", "unit_standard") and sparse:
+    if name in ("standard", "unit_standard", "standard_pca") and sparse:
         raise ValueError(
             f"scaling={name!r} would fill a sparse X and needs a dense one, got a sparse one; choose 'unit' or 'idf', "
             "or call toarray()"

@@ -20,6 +20,7 @@ _SCALINGS = {
     "unit_standard": "columns standardised, rows scaled to unit length",
     "standard": "columns standardised",
     "pca": "rows scaled to unit length, neighbours in their main directions",
+    "standard_pca": "columns standardised, neighbours in the main directions of the rows",
     "none": "features as they came",
 }
 _BOUNDS = (0.0, 0.5, 0.7, 0.9, 0.97, 1.0)  # of confidence

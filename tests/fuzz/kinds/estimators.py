@@ -41,7 +41,7 @@ OF_NETWORK = {
     "device": (["cpu", "auto"], ["cuda", "x"]),
 }
 OF_ENSEMBLE = {
-    "scaling": (["unit", "standard", "unit_standard", "pca", "none"], ["idf", "x"]),
+    "scaling": (["unit", "standard", "unit_standard", "pca", "standard_pca", "none"], ["idf", "x"]),
     "max_rounds": ([0, 1, 2], [-1, 0.5, "x"]),
     "config": ([EnsembleConfig(n_trees=3), EnsembleConfig(hops=((0.5, 2),))], ["x", {}]),
 }

@@ -96,7 +96,8 @@ class Run:
             rows = project.open(self.options, self.rows)
             session = Session(project, self.options, rows, Contents(rows), user="person", target=goal)
             session.queue.unreadable = set(self.test.tolist())
-            session.queue.suggested = self._allowed(self.learner.prepared().suggested)
+            put_aside = Learn({}, [], self.test.tolist())
+            session.queue.suggested = self.learner.learn(put_aside).suggested
             curve, reached, count = [], None, 0
             while count < min(MOST, len(self.pool)) and (reached is None or first_at(curve, goal) is None):
                 for _ in range(BATCH):
@@ -114,10 +115,6 @@ class Run:
                     }
             project.close()
         return {"curve": curve, "reached": reached}
-
-    def _allowed(self, suggested: Any) -> list[Any]:
-        test = set(self.test.tolist())
-        return [one for one in suggested if one.row not in test]
 
     def _scored_by_name(self, session: Session, found: Any) -> float:
         if not hasattr(found, "best"):

@@ -62,17 +62,11 @@ Choice = Callable[[Any, np.ndarray, np.ndarray, np.ndarray, Any, int], np.ndarra
 
 
 def by_suggest(X: Any, features: np.ndarray, y: np.ndarray, pool: np.ndarray, model: Any, n: int) -> np.ndarray:
-    """Choose by ``angpn.suggest``, or by the model that is there; what is not in the pool is passed over.
-
-    Of equal rows one is suggested. Where that one is not in the pool, an equal row that is takes its place.
-    """
-    n_asked = len(y)
-    rows = suggest(X, n_asked, y, random_state=0) if model is None else model.uncertain(n_asked)
-    if not scipy.sparse.issparse(X):
-        group = np.unique(X, axis=0, return_inverse=True)[1].ravel()
-        in_pool = dict(zip(group[pool][::-1].tolist(), pool[::-1].tolist(), strict=True))
-        rows = np.array([in_pool.get(int(group[row]), row) for row in rows], dtype=np.int64)
-    return rows[np.isin(rows, pool)][:n]
+    """Choose by ``angpn.suggest``, or by the model that is there, among the rows of the pool."""
+    candidates = np.isin(np.arange(len(y)), pool)
+    if model is None:
+        return suggest(X, n, y, candidates=candidates, random_state=0)
+    return np.asarray(model.uncertain(n, candidates=candidates))
 
 
 def at_random(X: Any, features: np.ndarray, y: np.ndarray, pool: np.ndarray, model: Any, n: int) -> np.ndarray:

@@ -60,6 +60,19 @@ def test_a_mistake_in_labels_is_a_suspect(blobs):
     assert (7, int(truth[7])) in RowLearner(begin).learn(Learn(labels, [], [])).suspects
 
 
+def test_rows_that_were_put_aside_are_not_suggested_and_cover_nothing(blobs):
+    truth, begin = blobs
+    learner = RowLearner(begin)
+    first = learner.prepared().suggested[0].row
+    aside = np.flatnonzero(truth == truth[first])[:-1].tolist()  # all but one row of a class
+    (left,) = set(np.flatnonzero(truth == truth[first]).tolist()) - {*aside}
+    found = [one.row for one in learner.learn(Learn({}, [], aside)).suggested]
+    assert not set(aside) & set(found)
+    assert left in found[:6]
+    labels = {row: int(truth[row]) for row in range(12)}
+    assert not set(aside) & {one.row for one in learner.learn(Learn(labels, [], aside)).suggested}
+
+
 def test_map_and_clusters(blobs):
     _, begin = blobs
     mapped = RowLearner(begin).mapped()

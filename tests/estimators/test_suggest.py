@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_blobs
 
 from angpn import ANGPNClassifier, suggest
 from angpn.estimators.suggest import find_suggestions
-from angpn.estimators.suggestion import pool_without_model
+from angpn.estimators.suggestion import choose, explained_share, pool_with_model, pool_without_model
 
 STRATEGIES = ("herding", "typiclust", "probcover", "random")
 
@@ -129,6 +129,29 @@ def test_labels_of_equal_rows_are_asked_for_until_one_is_two_ahead(repeated):
     assert suggest(repeated, 9, y, random_state=0).tolist() == []
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_only_candidates_are_suggested_and_they_cover_what_the_others_would(blobs, strategy):
+    X, truth = blobs
+    candidates = np.random.default_rng(0).random(400) < 0.5
+    found = suggest(X, 8, strategy=strategy, candidates=candidates, random_state=0)
+    assert candidates[found].all()
+    if strategy != "random":
+        assert len(np.unique(truth[found])) >= 6
+    if strategy == "herding":  # by leaving out suggestions that are no candidates, some clusters had none
+        assert len(np.unique(truth[found])) == 8
+    y = np.where(np.arange(400) < 40, truth, -1)
+    model = ANGPNClassifier(random_state=0).fit(X, y)
+    assert candidates[[one.row for one in model.suggestions(9, strategy=strategy, candidates=candidates)]].all()
+    assert candidates[model.uncertain(9, candidates=candidates)].all()
+
+
+def test_of_equal_rows_the_candidate_is_suggested(repeated):
+    candidates = np.ones(60, dtype=bool)
+    candidates[20:27] = False
+    found = suggest(repeated, 60, candidates=candidates, random_state=0)
+    assert found[np.isin(found, np.arange(20, 30))].tolist() == [27]
+
+
 def test_with_a_model_uncertain_rows_count_more_and_reasons_are_given(digits):
     X, truth = digits
     labelled = suggest(X, 60, random_state=0)
@@ -146,6 +169,34 @@ def test_with_a_model_uncertain_rows_count_more_and_reasons_are_given(digits):
     assert margins[0].confidence < np.median(confidence)
 
 
+def test_a_model_knows_what_it_predicts_better_than_the_base_rate():
+    codes = np.array([0, 0, 0, 1])
+    # each class has one label more than among the three others
+    base_rate = np.array([[3, 1 + 1], [3, 1 + 1], [3, 1 + 1], [3 + 1, 1]]) / 5
+    assert_allclose(explained_share(base_rate, codes, codes), 0, atol=1e-12)
+    assert explained_share(np.eye(2)[codes], codes, codes) == 1
+    assert explained_share(np.eye(2)[1 - codes], codes, codes) == 0
+    root = np.sqrt(base_rate)  # half the log-loss; what is left of a row does not count
+    assert_allclose(explained_share(root, codes, codes), 0.5)
+    assert explained_share(None, codes, codes) == explained_share(base_rate[:0], codes[:0], codes) == 0
+
+
+def test_rows_count_alike_where_the_model_knows_nothing(digits):
+    X, truth = digits[0][:600], digits[1][:600]
+    y = np.where(np.arange(600) < 60, truth, -1)
+    model = ANGPNClassifier(random_state=0).fit(X, y)
+    nothing = np.zeros(0, dtype=np.int64)
+    eligible = pool_without_model(X, y, 0).eligible
+
+    def rows(probabilities, knowledge):
+        pool = pool_with_model(model.embedding_, eligible, y, probabilities, nothing, knowledge)
+        return [one.row for one in choose(pool, 10, "herding", 0)]
+
+    ignorant = np.full((600, 10), 0.1)
+    assert rows(model.label_distributions_, 0.0) == rows(ignorant, 1.0)
+    assert rows(model.label_distributions_, 1.0) != rows(ignorant, 1.0)
+
+
 def test_many_rows_are_sampled():
     X = np.random.default_rng(0).normal(size=(9000, 6))
     assert len(np.unique(suggest(X, 30, random_state=0))) == 30
@@ -161,6 +212,11 @@ def test_many_rows_are_sampled():
             "strategy must be one of 'herding', 'typiclust', 'probcover', 'margin', 'random', got 'best'",
         ),
         ({"strategy": "margin"}, "strategy='margin' needs labels of two classes, got fewer; use strategy='herding'"),
+        (
+            {"candidates": [0, 1]},
+            r"candidates must be one bool a row, got shape \(2,\) of int64; mark rows that can be",
+        ),
+        ({"candidates": [True]}, "candidates must have one row for each row of X, expected 30, got 1"),
         ({"y": [1, 2]}, "y must have one row for each row of X, expected 30, got 2"),
         ({"X": np.full((10, 2), np.nan)}, "contains NaN"),
         ({"X": np.ones((1, 2))}, "minimum of 3 is required"),

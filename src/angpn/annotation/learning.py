@@ -122,7 +122,7 @@ class RowLearner:
         confidence = np.zeros(self._n_rows, np.float32)
         best[self._kept], second[self._kept] = order.T
         confidence[self._kept] = np.take_along_axis(probabilities, order[:, :1], axis=1)[:, 0]
-        suggested = self._without(wanted, model.suggestions(N_SUGGESTED + len(wanted.closed)))
+        suggested = self._wanted(model.suggestions(N_SUGGESTED, candidates=self._candidates(wanted)))
         return Fitted(
             len(wanted.labels),
             time.perf_counter() - start,
@@ -141,15 +141,21 @@ class RowLearner:
         places = self._place[[*wanted.labels]] if wanted.labels else np.zeros(0, dtype=np.int64)
         labelled[places[places >= 0]] = True
         first, again = self._pool.eligible
-        pool = self._pool._replace(eligible=EligibleRows(first & ~labelled, again), labelled=labelled)
-        count = N_SUGGESTED + len(wanted.closed)
-        return Suggested(len(wanted.labels), self._without(wanted, choose(pool, count, "herding", self._seed)))
+        candidates = self._candidates(wanted)
+        eligible = EligibleRows(first & candidates & ~labelled, np.where(candidates, again, 0))
+        pool = self._pool._replace(eligible=eligible, labelled=labelled)
+        return Suggested(len(wanted.labels), self._wanted(choose(pool, N_SUGGESTED, "herding", self._seed)))
 
-    def _without(self, wanted: Learn, found: list[Suggestion]) -> list[Wanted]:
-        """Return suggestions with their reasons, without rows that somebody has put aside."""
-        closed = set(wanted.closed)
-        rows = [(int(self._kept[one.row]), one) for one in found]
-        return [Wanted(row, _reason(one)) for row, one in rows if row not in closed][:N_SUGGESTED]
+    def _candidates(self, wanted: Learn) -> Array:  # (n,) bool, of the rows that could be read
+        """Mark the rows that nobody has put aside: one that is would cover others without ever getting a label."""
+        found = np.ones(len(self._kept), dtype=bool)
+        places = self._place[np.array(wanted.closed, dtype=np.int64)]
+        found[places[places >= 0]] = False
+        return found
+
+    def _wanted(self, found: list[Suggestion]) -> list[Wanted]:
+        """Return suggestions with their reasons."""
+        return [Wanted(int(self._kept[one.row]), _reason(one)) for one in found]
 
     def _suspects(self, model: ANGPNClassifier, y: Array) -> list[tuple[int, int]]:
         given = y != UNLABELLED

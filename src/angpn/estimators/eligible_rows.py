@@ -27,8 +27,9 @@ def eligible_rows(
     rows: Any,  # (n, d)
     empty: Array,  # positions of rows
     codes: Array,  # (n,) class numbers, -1 where unlabelled
+    candidates: Array,  # (n,) bool: rows that can be labelled
 ) -> EligibleRows:
-    """Tell which unlabelled rows may be suggested, first and again; none that is empty.
+    """Tell which unlabelled candidates may be suggested, first and again; none that is empty.
 
     The labels of equal rows settle theirs where the most frequent one is two ahead of the next: two that agree do, one
     alone does not, nor do two that differ.
@@ -43,13 +44,14 @@ def eligible_rows(
         (_, most), (_, next_) = (*counts.most_common(2), (None, 0))[:2]
         is_open[place] = most - next_ < _SETTLED
     unlabelled = np.flatnonzero(codes == UNLABELLED)
-    found, first = np.unique(group[unlabelled], return_index=True)
+    open_rows = np.flatnonzero((codes == UNLABELLED) & candidates)
+    found, first = np.unique(group[open_rows], return_index=True)
     sizes = np.bincount(group[unlabelled], minlength=len(groups))
     has_labels = np.zeros(len(groups), dtype=bool)
     has_labels[list(labels)] = True
     eligible = EligibleRows(np.zeros(len(codes), dtype=bool), np.zeros(len(codes), dtype=np.int64))
-    eligible.first[unlabelled[first]] = ~has_labels[found]
-    eligible.again[unlabelled[first]] = np.where(has_labels[found] & is_open[found], sizes[found], 0)
+    eligible.first[open_rows[first]] = ~has_labels[found]
+    eligible.again[open_rows[first]] = np.where(has_labels[found] & is_open[found], sizes[found], 0)
     eligible.first[empty] = False
     eligible.again[empty] = 0
     return eligible

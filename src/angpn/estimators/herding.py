@@ -2,7 +2,7 @@
 
 MaxHerding (Bae et al., 2024) chooses rows so that every row is near a chosen one; Uncertainty Herding (Bae et al.,
 2025) counts a row by how uncertain its label is. Without labels all rows count alike and the choice covers the data;
-with few, probabilities differ little, and it still does; with many, only rows near the boundaries count.
+with a model that knows much, only rows near the boundaries count.
 """
 
 from typing import NamedTuple

@@ -11,7 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from angpn.estimators.eligible_rows import eligible_rows
 from angpn.estimators.fitted_models import Fitted
 from angpn.estimators.influence import ROWS_AT_ONCE, Influence, strongest_influences
-from angpn.estimators.suggestion import Strategy, Suggestion, choose, pool_with_model
+from angpn.estimators.suggestion import (
+    Strategy,
+    Suggestion,
+    checked_candidates,
+    choose,
+    explained_share,
+    pool_with_model,
+)
 from angpn.estimators.unreliable_rows import UnreliableRows, conflicting_rows, empty_rows, unreached_rows
 from angpn.inspection.accuracy_estimate import Estimate, EstimateKind, estimate_from
 from angpn.inspection.fitted_classifier import Unit
@@ -112,38 +119,53 @@ class InspectionMixin(BaseEstimator):
         parts = [strongest_influences(block, n, paths, len(self._codes)) for block in blocks]
         return np.concatenate([rows for rows, _ in parts]), np.concatenate([weights for _, weights in parts])
 
-    def uncertain(self, n: int = 10) -> Array:
+    def uncertain(self, n: int = 10, *, candidates: Any = None) -> Array:
         """Return the unlabelled rows most worth labelling next: those of :meth:`suggestions`.
 
         Args:
             n: how many rows to return.
+            candidates: marks the rows of X that can be labelled, all by default.
 
         Returns:
             Positions of the rows in the X of ``fit``, best first; fewer than ``n`` where fewer can be suggested.
         """
-        return np.array([found.row for found in self.suggestions(n)], dtype=np.int64)
+        return np.array([found.row for found in self.suggestions(n, candidates=candidates)], dtype=np.int64)
 
-    def suggestions(self, n: int = 10, *, strategy: Strategy = "herding") -> list[Suggestion]:
+    def suggestions(
+        self,
+        n: int = 10,
+        *,
+        strategy: Strategy = "herding",
+        candidates: Any = None,  # (n,) bool
+    ) -> list[Suggestion]:
         """Return the unlabelled rows most worth labelling next, and why.
 
-        While labels are few, the model is uncertain of all rows, and typical rows that no label covers come first; with
-        many, those where it hesitates between classes. An empty row is never among them, nor one that equals another
-        suggestion. One that equals a labelled row comes after all others, and only until the labels of equal rows
-        settle theirs: two that agree do.
+        While the model predicts held-out labels no better than their base rate, typical rows that no label covers come
+        first; the more it knows, the more those where it hesitates between classes. An empty row is never among them,
+        nor one that equals another suggestion. One that equals a labelled row comes after all others, and only until
+        the labels of equal rows settle theirs: two that agree do.
 
         Args:
             n: how many rows to return.
             strategy: "herding" (Uncertainty Herding) covers the rows by how uncertain they are; "typiclust" and
                 "probcover" cover them whatever the model thinks, "margin" takes the smallest margins between two
                 classes, and "random" is for labels by which accuracy is measured.
+            candidates: marks the rows of X that can be labelled, all by default. The others are covered, but never
+                suggested: a suggestion that nobody can label would leave the rows that it covers without a label.
 
         Returns:
             The rows, best first; fewer than ``n`` where fewer can be suggested.
         """
         check_is_fitted(self)
         codes, unreliable = self._codes, self.unreliable_rows_
-        eligible = eligible_rows(self._fitted.rows, unreliable.empty, codes)
-        pool = pool_with_model(self.embedding_, eligible, codes, self.label_distributions_, unreliable.unreached)
+        mask = checked_candidates(candidates, len(codes))
+        eligible = eligible_rows(self._fitted.rows, unreliable.empty, codes, mask)
+        knowledge = explained_share(
+            self.validation_distributions_, codes[self.validation_mask_], codes[codes != UNLABELLED]
+        )
+        pool = pool_with_model(
+            self.embedding_, eligible, codes, self.label_distributions_, unreliable.unreached, knowledge
+        )
         return choose(pool, n, strategy, self._seed)
 
     def estimate_accuracy(

@@ -12,7 +12,8 @@ from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
 from angpn.estimators.eligible_rows import EligibleRows, eligible_rows
 from angpn.estimators.herding import herd, kernel_width
 from angpn.estimators.unreliable_rows import empty_rows
-from angpn.utils.checks import check_choice
+from angpn.utils.checks import check_choice, check_same_rows
+from angpn.utils.inputs import as_array
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 
@@ -24,6 +25,7 @@ _DIRECTIONS = 22  # and to how many main directions rows of words or pixels are 
 # and with more labels less, so that the kernels of the labels together cover much the same.
 _SHARE, _SHARE_OF_LABELS = 0.02, 0.4
 _TYPICAL_NEIGHBORS = 20  # of TypiClust
+_SMALLEST_PROBABILITY = 1e-9
 _MOST_CLUSTERS = 500
 
 
@@ -49,6 +51,7 @@ class Pool(NamedTuple):
     labelled: Array  # (n,) bool
     margins: Array | None = None  # (n,) of a fitted model, between its two most probable classes
     confidence: Array | None = None  # (n,) of its predicted label
+    knowledge: float = 0.0  # of the model, see :func:`explained_share`
 
 
 def choose(pool: Pool, n: int, strategy: Strategy, seed: int) -> list[Suggestion]:
@@ -77,7 +80,13 @@ def _again(pool: Pool) -> Array:
     return rows[np.argsort(-worth, kind="stable")]
 
 
-def pool_without_model(X: Any, codes: Array, seed: int, scaling: Literal["auto", "unit"] = "auto") -> Pool:
+def pool_without_model(
+    X: Any,
+    codes: Array,  # (n,) class numbers, -1 where unlabelled
+    seed: int,
+    scaling: Literal["auto", "unit"] = "auto",
+    candidates: Array | None = None,  # (n,) bool, all rows by default
+) -> Pool:
     """Return rows without a model: features propagated on the graph of their neighbours."""
     options = AdaptiveGraphOptions(_NEIGHBORS, 0, _HOPS, "auto", scaling, 0.9, seed, False, _DIRECTIONS)
     graph = AdaptiveGraph.learn(X, options)
@@ -85,7 +94,8 @@ def pool_without_model(X: Any, codes: Array, seed: int, scaling: Literal["auto",
     assert graph.features is not None
     *_, features = after_each_hop(graph.features, Adjacency(graph.graph, "normalized"), 1.0, _HOPS)
     nothing = None if scipy.sparse.issparse(graph.rows) else graph.scaled(_nothing_like(X))
-    eligible = eligible_rows(graph.rows, empty_rows(graph.rows, nothing), codes)
+    candidates = np.ones(len(codes), dtype=bool) if candidates is None else candidates
+    eligible = eligible_rows(graph.rows, empty_rows(graph.rows, nothing), codes, candidates)
     return Pool(directions(features), eligible, codes != UNLABELLED)
 
 
@@ -100,12 +110,45 @@ def pool_with_model(
     codes: Array,  # (n,) class numbers, -1 where unlabelled
     probabilities: Array,  # (n, c)
     unreached: Array,  # positions of rows that no label reaches: of these the model knows nothing, whatever it says
+    knowledge: float,
 ) -> Pool:
     """Return rows that a model was fitted to."""
     top = np.sort(probabilities, axis=1)[:, -2:]
     margins = top[:, 1] - top[:, 0]
     margins[unreached] = 0.0
-    return Pool(directions(features), eligible, codes != UNLABELLED, margins, top[:, 1])
+    return Pool(directions(features), eligible, codes != UNLABELLED, margins, top[:, 1], knowledge)
+
+
+def explained_share(
+    probabilities: Array | None,  # (h, c) of held-out labels
+    truth: Array,  # (h,)
+    codes: Array,  # (l,) of all labels
+) -> float:
+    """Return the share of the log-loss of the base rate that a model saves on held-out labels (McFadden's R squared).
+
+    0 where it knows no more than how frequent each class is, or where no label was held out. The base rate is that of
+    the other labels, each class with one label more, so that a class is never impossible.
+    """
+    if probabilities is None or not len(truth):
+        return 0.0
+    counts, n_classes = np.bincount(codes, minlength=probabilities.shape[1]), probabilities.shape[1]
+    base_rate = counts[truth] / (len(codes) - 1 + n_classes)  # one label less, itself, and one more
+    of_truth = np.maximum(probabilities[np.arange(len(truth)), truth], _SMALLEST_PROBABILITY)
+    return float(np.clip(1 - np.log(of_truth).sum() / np.log(base_rate).sum(), 0, 1))
+
+
+def checked_candidates(candidates: Any, n_rows: int) -> Array:  # (n,) bool
+    """Return the mask of the rows that can be labelled, all by default, if it has one bool a row."""
+    if candidates is None:
+        return np.ones(n_rows, dtype=bool)
+    mask = as_array(candidates)
+    if mask.dtype != bool or mask.ndim != 1:
+        raise ValueError(
+            f"candidates must be one bool a row, got shape {mask.shape} of {mask.dtype}; mark rows that can be "
+            "labelled True"
+        )
+    check_same_rows(len(mask), n_rows, "candidates", "X")
+    return mask
 
 
 def directions(features: Any) -> Array:  # (n, p) float32
@@ -117,11 +160,14 @@ Found = tuple[Array, Array]  # positions among the candidates, and the share of 
 
 
 def _herding(pool: Pool, candidates: Array, references: Array, n: int, seed: int) -> Found:
-    """Cover the rows, each counted by how uncertain its label is."""
+    """Cover the rows, each counted by how uncertain its label is, as far as the model has shown that it can tell.
+
+    Margins of a model that predicts held-out labels no better than their base rate say nothing: all rows count alike.
+    """
     rows = pool.features[references]
     n_labels = int(pool.labelled.sum())
     share = _SHARE if n_labels == 0 else min(_SHARE, _SHARE_OF_LABELS / n_labels)
-    weights = np.ones(len(references)) if pool.margins is None else 1 - pool.margins[references]
+    weights = np.ones(len(references)) if pool.margins is None else 1 - pool.knowledge * pool.margins[references]
     labelled = pool.features[pool.labelled]
     width = kernel_width(rows, share, seed)
     found = herd(rows, weights, pool.features[candidates], labelled, width, n)

@@ -1,5 +1,6 @@
 """Predictions in batches: the same whatever the batch, in memory that does not grow with the rows."""
 
+import pickle
 import subprocess
 import sys
 from functools import partial
@@ -10,8 +11,9 @@ import scipy.sparse
 from numpy.testing import assert_allclose, assert_array_equal
 
 from angpn import ANGPNClassifier, ANGPNNetworkClassifier
-from angpn.estimators import memory_estimate, new_rows
+from angpn.estimators import memory_estimate, neighbor_search, new_rows
 from angpn.estimators.fitted_models import FittedEnsemble
+from angpn.neighbors.exact import ExactSearch
 from angpn.utils import memory
 
 CENTRES = np.random.default_rng(0).normal(size=(3, 6))
@@ -122,3 +124,27 @@ for n in (20000, 60000):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     few, many = map(int, done.stdout.split())
     assert many - few < 20e6
+
+
+@pytest.mark.parametrize("kind", [ANGPNClassifier, NETWORK])
+@pytest.mark.parametrize("form", [np.asarray, words])
+def test_fitted_rows_are_prepared_for_search_once(monkeypatch, kind, form):
+    model, new = fitted(kind, form), form(rows(10, 2)[0])
+    expected = model.predict_proba(new)
+    prepared = []
+    monkeypatch.setattr(
+        neighbor_search, "ExactSearch", lambda *args, **options: prepared.append(ExactSearch(*args, **options))
+    )
+    assert_array_equal(model.predict_proba(new), expected)
+    assert not prepared
+    again = pickle.loads(pickle.dumps(model))  # which has the rows, but not what they were prepared to
+    monkeypatch.undo()
+    assert not again._fitted.exact_searches
+    assert_array_equal(again.predict_proba(new), expected)
+
+
+def test_rows_that_take_much_memory_are_not_kept_twice(monkeypatch):
+    monkeypatch.setattr(neighbor_search, "MOST_VALUES_KEPT", 80 * 6 - 1)
+    model = fitted(ANGPNClassifier)
+    model.predict(rows(10, 2)[0])
+    assert not model._fitted.exact_searches

@@ -16,7 +16,7 @@ from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.inductive import InductiveEnsemble
 from angpn.estimators.influence import Path
 from angpn.neighbors.approximate import FittedSearch
-from angpn.neighbors.exact import Metric
+from angpn.neighbors.exact import ExactSearch, Metric
 from angpn.neighbors.inverted_index import IndexState
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.network.coverage import Coverage
@@ -53,6 +53,10 @@ class Fitted(Protocol):
     @property
     def searches(self) -> dict[tuple[float, int], FittedSearch]:
         """The search by an index of the fitted rows, by recall and seed."""
+
+    @property
+    def exact_searches(self) -> dict[int, ExactSearch]:
+        """The fitted rows prepared for exact search, by seed."""
 
     def scale(self, X: Any) -> Any:
         """Return new rows as the model sees them."""
@@ -93,6 +97,11 @@ class _FittedModel:
     @cached_property
     def searches(self) -> dict[tuple[float, int], FittedSearch]:
         """The search by an index of the fitted rows, by recall and seed, see :func:`fitted_search`."""
+        return {}
+
+    @cached_property
+    def exact_searches(self) -> dict[int, ExactSearch]:
+        """The fitted rows prepared for exact search, by the seed by which ties fall, see :func:`fitted_search`."""
         return {}
 
     def __getstate__(self) -> dict[str, Any]:

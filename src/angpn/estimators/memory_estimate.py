@@ -110,5 +110,5 @@ def new_rows_bytes(
     elif r * n > EXACT_PAIRS and recall < 1:
         search = 0 if fitted.searches else 4 * n * min(d, 256 if sparse else d)
     else:
-        search = 2 * stored + _BLOCKS * min(BLOCK_BYTES, 8 * size * n)
+        search = (0 if fitted.exact_searches else 2 * stored) + _BLOCKS * min(BLOCK_BYTES, 8 * size * n)
     return int(8 * r * width + batch + search + fitted.kept_bytes())

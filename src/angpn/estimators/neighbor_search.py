@@ -30,6 +30,7 @@ from angpn.utils.inputs import check_not_negative
 from angpn.utils.progress import count_bar
 
 CANDIDATES_PER_NEIGHBOR = 4
+MOST_VALUES_KEPT = 2**24  # of rows prepared for exact search, for the next prediction: 200 MB
 SMALLEST_GIVEN, LARGEST_GIVEN = 2.0**-100, 2.0**100  # distances that a user passes
 
 
@@ -107,14 +108,20 @@ def fitted_search(fitted: Fitted, n_new: int, *, recall: float, seed: int) -> Se
     """Return the search for the fitted rows nearest to each of so many new ones, scaled, or to given distances.
 
     Whether there is an index depends on how many rows come in all, so that all their batches are searched alike. It is
-    kept for the next call.
+    kept for the next call, and so are rows that were prepared to be compared with all new ones, unless they take much
+    memory: to prepare them takes longer than to compare ten rows with them.
     """
     n_fitted, count, metric = fitted.rows.shape[0], fitted.neighborhood.n_candidates, fitted.metric
     if metric == "precomputed":
         return partial(_nearest_given, ExactSearch(fitted.rows, count, metric, random_state=seed))
     many = n_new * n_fitted > EXACT_PAIRS and recall < 1
     if not many or not has_index(n_fitted):
-        return _located(fitted, ExactSearch(fitted.located_rows, count, metric, random_state=seed))
+        if seed in fitted.exact_searches:
+            return _located(fitted, fitted.exact_searches[seed])
+        search = ExactSearch(fitted.located_rows, count, metric, random_state=seed)
+        if _values(fitted.located_rows) <= MOST_VALUES_KEPT:
+            fitted.exact_searches[seed] = search
+        return _located(fitted, search)
     if (recall, seed) not in fitted.searches:
         fitted.searches.clear()
         state = fitted.index if fitted.index is not None and fitted.index.recall == recall else None
@@ -122,6 +129,10 @@ def fitted_search(fitted: Fitted, n_new: int, *, recall: float, seed: int) -> Se
             fitted.located_rows, count, metric, recall=recall, random_state=seed, state=state
         )
     return _located(fitted, fitted.searches[recall, seed])
+
+
+def _values(rows: Any) -> int:
+    return int(rows.nnz if scipy.sparse.issparse(rows) else rows.size)
 
 
 def _located(fitted: Fitted, search: Search) -> Search:

@@ -31,7 +31,8 @@ N_FEATURES, N_CLASSES, HIDDEN, K, M, T = 256, 10, 50, 10, 40, 2
 ALPHA, BETA, LEARNING_RATE = 0.5, 0.3, 0.005
 SIZES = (1_000, 5_000, 20_000, 70_000)
 TURNS = {1_000: 8, 5_000: 6, 20_000: 7, 70_000: 5}
-REPLICAS = {1_000: 3, 5_000: 3}  # processes for each method; one at other sizes
+REPLICAS = {1_000: 3, 5_000: 3, 10_000: 3}  # processes for each method; one at other sizes
+EPOCHS = {1_000: 25, 5_000: 25, 10_000: 25}  # of a turn; 5 at other sizes, where they take long
 DENSE_LIMIT = 5_000
 PEERS = {
     "dense": "dense torch",
@@ -223,8 +224,9 @@ def measure(n: int, on_method: Callable[[str], None] = lambda name: None) -> "Me
         seconds: dict[str, list[float]] = {name: [] for name in names}
         for _ in range(TURNS.get(n, 5)):
             for name, worker in workers:
-                # The first epoch of a turn starts with cold caches and threads, unlike an epoch of a real training.
-                seconds[name] += worker.ask(f"epochs {2 if name == 'dense' else 5}")[1:]
+                # The first epochs of a turn start with cold caches and threads, unlike an epoch of a real training.
+                count = 2 if name == "dense" else EPOCHS.get(n, 5)
+                seconds[name] += worker.ask(f"epochs {count}")[max(1, count // 5) :]
         peaks = {name: int(worker.ask("peak")) for name, worker in workers}
         for _, worker in workers:
             worker.close()

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_blobs
 
 from angpn import ANGPNClassifier, suggest
+from angpn.estimators.eligible_rows import eligible_rows
 from angpn.estimators.suggest import find_suggestions
 from angpn.estimators.suggestion import choose, explained_share, pool_with_model, pool_without_model
 
@@ -127,6 +128,36 @@ def test_labels_of_equal_rows_are_asked_for_until_one_is_two_ahead(repeated):
     assert suggest(repeated, 9, y, random_state=0).tolist() == [32]
     y[32] = 0  # three against one
     assert suggest(repeated, 9, y, random_state=0).tolist() == []
+
+
+def test_a_frequent_kind_of_rows_gets_a_second_label_before_a_rare_one_its_first():
+    kinds = np.repeat(np.eye(4), [30, 30, 30, 1], axis=0)
+    y = np.full(91, -1)
+    y[[0, 30, 60]] = 0, 1, 1
+    found = eligible_rows(kinds, np.zeros(0, dtype=np.int64), y, np.ones(91, dtype=bool))
+    assert found.of_few_kinds
+    assert np.flatnonzero(found.first).tolist() == [1, 31, 61, 90]
+    assert found.labels[[0, 1, 90]].tolist() == [1, 1, 0]
+
+    def first(knowledge):
+        eligible = eligible_rows(kinds, np.zeros(0, dtype=np.int64), y, np.ones(91, dtype=bool))
+        pool = pool_with_model(kinds, eligible, y, np.full((91, 2), 0.5), np.zeros(0, dtype=np.int64), knowledge)
+        return choose(pool, 1, "herding", 0)[0].row
+
+    assert first(0.9) in (1, 31, 61)
+    assert first(0.999) == 90  # nothing is left to doubt about the others
+    y[[1, 31, 61]] = 0, 1, 1
+    assert first(0.9) == 90
+
+
+def test_copies_are_no_kinds():
+    """Few of many rows that equal others are copies, which are not labelled twice."""
+    X = np.vstack([np.random.default_rng(0).normal(size=(30, 3)), np.ones((15, 3))])
+    y = np.where(np.arange(45) < 31, np.arange(45) % 2, -1)
+    found = eligible_rows(X, np.zeros(0, dtype=np.int64), y, np.ones(45, dtype=bool))
+    assert not found.of_few_kinds
+    assert not found.first.any()
+    assert np.flatnonzero(found.again).tolist() == [31]
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

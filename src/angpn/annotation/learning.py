@@ -19,7 +19,6 @@ from angpn.annotation.messages import (
 from angpn.annotation.queue import Wanted
 from angpn.estimators.auto import ANGPNClassifier
 from angpn.estimators.clustering import ANGPNClusterer
-from angpn.estimators.eligible_rows import EligibleRows
 from angpn.estimators.suggestion import Suggestion, choose, directions, pool_without_model
 from angpn.inspection.accuracy_estimate import estimate_from
 from angpn.inspection.label_errors import find_suspects
@@ -140,10 +139,10 @@ class RowLearner:
         labelled = np.zeros(len(self._kept), dtype=bool)
         places = self._place[[*wanted.labels]] if wanted.labels else np.zeros(0, dtype=np.int64)
         labelled[places[places >= 0]] = True
-        first, again = self._pool.eligible
+        eligible = self._pool.eligible
         candidates = self._candidates(wanted)
-        eligible = EligibleRows(first & candidates & ~labelled, np.where(candidates, again, 0))
-        pool = self._pool._replace(eligible=eligible, labelled=labelled)
+        first, again = eligible.first & candidates & ~labelled, np.where(candidates, eligible.again, 0)
+        pool = self._pool._replace(eligible=eligible._replace(first=first, again=again), labelled=labelled)
         return Suggested(len(wanted.labels), self._wanted(choose(pool, N_SUGGESTED, "herding", self._seed)))
 
     def _candidates(self, wanted: Learn) -> Array:  # (n,) bool, of the rows that could be read

@@ -26,18 +26,25 @@ def herd(
     labelled: Array,  # (l, p) rows that cover already
     width: float,
     n: int,
+    strengths: tuple[Array, Array] | None = None,  # (c,) of candidates and (l,) of labelled rows, from 0 to 1
 ) -> Herd:
     r"""Choose n candidates, one after another, each the one that raises the coverage most.
 
-    .. math:: \max_{C} \; \sum_i w_i \max_{j \in C \cup L} \exp(-\|x_i - x_j\|^2 / (2 \sigma^2))
+    .. math:: \max_{C} \; \sum_i w_i \max_{j \in C \cup L} s_j \exp(-\|x_i - x_j\|^2 / (2 \sigma^2))
+
+    The strengths s are how far the label of a row can be relied on, fully by default.
 
     Coverage is submodular: what a row adds only falls as others are chosen. So what was computed before is a bound, and
     only the row with the largest bound is computed again.
     """
+    of_candidates, of_labelled = strengths or (np.ones(len(candidates)), np.ones(len(labelled)))
     kernel = _gaussian(candidates, references, width)  # (c, r)
+    kernel *= of_candidates.astype(np.float32)[:, None]
     coverage = np.zeros(len(references), np.float32)
     for start in range(0, len(labelled), 1024):
-        coverage = np.maximum(coverage, _gaussian(labelled[start : start + 1024], references, width).max(axis=0))
+        part = slice(start, start + 1024)
+        found = _gaussian(labelled[part], references, width) * of_labelled[part].astype(np.float32)[:, None]
+        coverage = np.maximum(coverage, found.max(axis=0))
     total = float(weights.sum())
     weights = (weights / (total or 1.0)).astype(np.float32)
 
@@ -49,11 +56,11 @@ def herd(
     covered: list[float] = []
     while len(chosen) < min(n, len(candidates)):
         best = int(bounds.argmax())
-        bounds[best] = found = gain(best)
-        if found < bounds.max():
+        bounds[best] = added = gain(best)
+        if added < bounds.max():
             continue  # another one may add more
         chosen.append(best)
-        covered.append(found)
+        covered.append(added)
         coverage = np.maximum(coverage, kernel[best])
         bounds[best] = -1
     return Herd(np.array(chosen, dtype=np.int64), np.array(covered))

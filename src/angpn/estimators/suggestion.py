@@ -26,6 +26,7 @@ _DIRECTIONS = 22  # and to how many main directions rows of words or pixels are 
 _SHARE, _SHARE_OF_LABELS = 0.02, 0.4
 _TYPICAL_NEIGHBORS = 20  # of TypiClust
 _SMALLEST_PROBABILITY = 1e-9
+_LEAST_KNOWLEDGE = 0.05  # a label is no less reliable: without any reliability no row would be better than another
 _MOST_CLUSTERS = 500
 
 
@@ -163,14 +164,19 @@ def _herding(pool: Pool, candidates: Array, references: Array, n: int, seed: int
     """Cover the rows, each counted by how uncertain its label is, as far as the model has shown that it can tell.
 
     Margins of a model that predicts held-out labels no better than their base rate say nothing: all rows count alike.
+    Where rows are of few kinds, a label is relied on as far as the model knows what it says, and m labels of a kind
+    leave that share of the doubt to the power m: so a frequent kind gets a second label before a rare one its first.
     """
     rows = pool.features[references]
     n_labels = int(pool.labelled.sum())
     share = _SHARE if n_labels == 0 else min(_SHARE, _SHARE_OF_LABELS / n_labels)
     weights = np.ones(len(references)) if pool.margins is None else 1 - pool.knowledge * pool.margins[references]
     labelled = pool.features[pool.labelled]
-    width = kernel_width(rows, share, seed)
-    found = herd(rows, weights, pool.features[candidates], labelled, width, n)
+    width, strengths = kernel_width(rows, share, seed), None
+    if pool.eligible.of_few_kinds and pool.margins is not None:
+        doubt, labels = 1 - max(pool.knowledge, _LEAST_KNOWLEDGE), pool.eligible.labels
+        strengths = 1 - doubt ** (labels[candidates] + 1), 1 - doubt ** labels[pool.labelled]
+    found = herd(rows, weights, pool.features[candidates], labelled, width, n, strengths)
     return found.chosen, found.covered
 
 

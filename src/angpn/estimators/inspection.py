@@ -22,8 +22,7 @@ from angpn.estimators.suggestion import (
 from angpn.estimators.unreliable_rows import UnreliableRows, conflicting_rows, empty_rows, unreached_rows
 from angpn.inspection.accuracy_estimate import Estimate, EstimateKind, estimate_from
 from angpn.inspection.fitted_classifier import Unit
-from angpn.utils.checks import check_same_rows
-from angpn.utils.inputs import as_array
+from angpn.utils.inputs import as_mask
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 
@@ -191,24 +190,11 @@ class InspectionMixin(BaseEstimator):
             ValueError: if the mask does not have one bool for each row of X.
         """
         check_is_fitted(self)
-        at_random = _checked_at_random(labelled_at_random, len(self._codes))
+        n_rows, what = len(self._codes), "whose label was drawn at random"
+        at_random = as_mask(labelled_at_random, n_rows, "labelled_at_random", what)
         held = self.validation_mask_
         if not held.any():
             return None
         predicted = np.asarray(np.searchsorted(self.classes_, self.validation_transduction_))
         of_held = None if at_random is None else at_random[held]
         return estimate_from(self._validated_by, self._codes[held], predicted, len(self.classes_), of_held)
-
-
-def _checked_at_random(labelled_at_random: Any, n_rows: int) -> Array | None:  # (n,) bool
-    """Return the mask of rows whose label was drawn at random, if it has one bool a row."""
-    if labelled_at_random is None:
-        return None
-    mask = as_array(labelled_at_random)
-    if mask.dtype != bool or mask.ndim != 1:
-        raise ValueError(
-            f"labelled_at_random must be one bool a row, got shape {mask.shape} of {mask.dtype}; mark rows whose label "
-            "was drawn at random True"
-        )
-    check_same_rows(len(mask), n_rows, "labelled_at_random", "X")
-    return mask

@@ -12,8 +12,8 @@ from angpn.estimators.adaptive_graph import AdaptiveGraph, AdaptiveGraphOptions
 from angpn.estimators.eligible_rows import EligibleRows, eligible_rows
 from angpn.estimators.herding import herd, kernel_width
 from angpn.estimators.unreliable_rows import empty_rows
-from angpn.utils.checks import check_choice, check_same_rows
-from angpn.utils.inputs import as_array
+from angpn.utils.checks import check_choice
+from angpn.utils.inputs import as_mask
 from angpn.utils.labels import UNLABELLED
 from angpn.utils.typing import Array
 
@@ -140,16 +140,8 @@ def explained_share(
 
 def checked_candidates(candidates: Any, n_rows: int) -> Array:  # (n,) bool
     """Return the mask of the rows that can be labelled, all by default, if it has one bool a row."""
-    if candidates is None:
-        return np.ones(n_rows, dtype=bool)
-    mask = as_array(candidates)
-    if mask.dtype != bool or mask.ndim != 1:
-        raise ValueError(
-            f"candidates must be one bool a row, got shape {mask.shape} of {mask.dtype}; mark rows that can be "
-            "labelled True"
-        )
-    check_same_rows(len(mask), n_rows, "candidates", "X")
-    return mask
+    mask = as_mask(candidates, n_rows, "candidates", "that can be labelled")
+    return np.ones(n_rows, dtype=bool) if mask is None else mask
 
 
 def directions(features: Any) -> Array:  # (n, p) float32

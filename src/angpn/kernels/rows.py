@@ -3,6 +3,8 @@
 A graph may hold only some rows of S, those ``chosen``: its p-th row belongs to row i = ``chosen[p]`` of the data. It is
 held by its support: row p has ``sizes[p]`` entries, in columns ``columns[p, :sizes[p]]`` with weights
 ``weights[p, :sizes[p]]``; what lies beyond is undefined.
+
+They are in one file, since they call each other, and numba's cache looks for changes in the file of a loop alone.
 """
 
 # mypy: disable-error-code="no-untyped-def"

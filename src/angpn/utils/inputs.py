@@ -121,6 +121,19 @@ def as_array(values: Any) -> Array:
     return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
 
 
+def as_mask(given: Any, n_rows: int, name: str, what: str) -> Array | None:  # (n,) bool
+    """Return a mask of the rows of X, or None, if it has one bool a row; ``what`` says which rows it marks."""
+    if given is None:
+        return None
+    mask = as_array(given)
+    if mask.dtype != bool or mask.ndim != 1:
+        raise ValueError(
+            f"{name} must be one bool a row, got shape {mask.shape} of {mask.dtype}; mark rows {what} True"
+        )
+    check_same_rows(len(mask), n_rows, name, "X")
+    return mask
+
+
 def on_device(features: Any, device: torch.device) -> Any:
     """Dense rows as a tensor on the device; sparse ones stay what they are."""
     if scipy.sparse.issparse(features):

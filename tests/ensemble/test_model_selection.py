@@ -349,15 +349,17 @@ def scaling_of(selection):
 @pytest.mark.parametrize("of_table", [False, True])
 @pytest.mark.parametrize(("make", "scaling"), [(directions, UNIT), (table, STANDARD)])
 def test_the_scaling_is_the_one_under_which_held_out_labels_are_most_likely(make, scaling, of_table):
-    impartial = options(config=replace(QUICK, scaling_bonus=0.0), of_table=of_table)
+    impartial = options(config=replace(QUICK, scaling_bonus=0.0, scaling_bonus_of_table=0.0), of_table=of_table)
     assert scaling_of(select(make(), masked_labels(), impartial)) == scaling
 
 
 @pytest.mark.parametrize(("X", "better"), [(directions(0.4), UNIT), (table(1.0), STANDARD)])
-@pytest.mark.parametrize(("of_table", "expected"), [(False, UNIT), (True, STANDARD)])
-def test_another_scaling_than_the_expected_one_must_be_better_by_the_bonus(X, better, of_table, expected):
+@pytest.mark.parametrize(
+    ("of_table", "expected", "name"), [(False, UNIT, "scaling_bonus"), (True, STANDARD, "scaling_bonus_of_table")]
+)
+def test_another_scaling_than_the_expected_one_must_be_better_by_the_bonus(X, better, of_table, expected, name):
     for bonus, scaling in ((5.0, better), (12.0, expected)):  # it is better by 6 to 10 units of log-likelihood
-        biased = options(config=replace(QUICK, scaling_bonus=bonus), of_table=of_table)
+        biased = options(config=replace(QUICK, **{name: bonus}), of_table=of_table)
         assert scaling_of(select(X, masked_labels(), biased)) == scaling
 
 

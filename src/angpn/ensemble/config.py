@@ -76,7 +76,8 @@ class EnsembleConfig:
     max_columns_of_table: int = 31
     table_scale_ratio: float = 10.0
     same_scale_ratio: float = 1.05
-    scaling_bonus: float = 3.0  # log-likelihood that the scaling for tables is worth in one, that for others elsewhere
+    scaling_bonus: float = 3.0  # log-likelihood that unit length is worth outside tables,
+    scaling_bonus_of_table: float = 10.0  # and standardised columns in one: trees and main directions go with them
 
     # Cross-validation.
     min_held_out: int = 400  # one fold suffices where it holds out so many labels

@@ -125,7 +125,8 @@ def best_scorer(scorers: "Sequence[Scorer]", options: EnsembleOptions) -> "Score
     """Return the one, of scorers of different scalings, whose best hyper-parameters have the highest score."""
     scalings = [(each.rows.scaling.name, each.rows.scaling.metric) for each in scorers]
     expected = _default_scaling(scalings, options.of_table)
-    bonus = options.config.scaling_bonus / len(np.concatenate([fold.held for fold in scorers[0].labels.folds]))
+    config, n_held = options.config, len(np.concatenate([fold.held for fold in scorers[0].labels.folds]))
+    bonus = (config.scaling_bonus_of_table if options.of_table else config.scaling_bonus) / n_held
 
     def score(scorer: Scorer) -> float:
         first, scaling = scorer.ranking()[0], scorer.rows.scaling

@@ -173,6 +173,7 @@ def test_tables_have_mean_and_deviation_best_in_bold(tmp_path):
     assert sections({"clustering": synthetic(OURS, "wine", [0.0], error="Traceback")}) == []
 
 
+@pytest.mark.slow
 def test_smoke_runs_on_bundled_data_and_reports(tmp_path):
     arguments = ["reproduce", "--suite", "clustering", "--smoke", "--workers", "1", "-o", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)

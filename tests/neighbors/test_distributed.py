@@ -60,6 +60,7 @@ def indexed(tmp_path_factory):
     return run("indexed", tmp_path_factory.mktemp("indexed"), processes=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, _ in job.variants()])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-4), (np.float64, 1e-9)])
 def test_after_twenty_epochs_weights_and_losses_are_those_of_one_process(weights, name, dtype, tolerance):

@@ -98,6 +98,7 @@ def test_tables_are_read_with_names_one_hot(tmp_path, monkeypatch):
     assert TABLE_CLASSES["splice"] == 3
 
 
+@pytest.mark.slow
 def test_the_study_resumes_and_repeats_failures_alone(tmp_path, monkeypatch):
     runs = CLUSTERING.runs(datasets=["wine"], n_splits=2, methods=["KMeans", "HDBSCAN"])
     path = tmp_path / "clustering.jsonl"

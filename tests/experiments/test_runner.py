@@ -48,6 +48,7 @@ def test_a_run_sees_no_test_label_and_scores_on_them_alone(monkeypatch):
     assert record["parameters"] == {"random_state": 3}
 
 
+@pytest.mark.slow
 def test_hyperparameters_are_selected_on_the_validation_labels():
     few, many = {"max_iter": 1}, {"max_iter": 150}
     record = perform(Run("digits", 10, 0, "NGPN", (few, many)))
@@ -113,6 +114,7 @@ def test_one_worker_and_two_give_the_same_results(tmp_path):
     assert without_measures(found[0]) == without_measures(found[1])
 
 
+@pytest.mark.slow
 def test_records_of_other_studies_are_reused(tmp_path):
     (default,) = SMOKE.runs(datasets=["wine"], n_splits=1, methods=["LogisticRegression"])
     execute([default], tmp_path / "grid.jsonl", workers=1)

@@ -142,7 +142,8 @@ class InspectionMixin(BaseEstimator):
         While the model predicts held-out labels no better than their base rate, typical rows that no label covers come
         first; the more it knows, the more those where it hesitates between classes. An empty row is never among them,
         nor one that equals another suggestion. One that equals a labelled row comes after all others, and only until
-        the labels of equal rows settle theirs: two that agree do.
+        the labels of equal rows settle theirs: two that agree do. But where there are at least three times as many rows
+        as kinds of rows, as in a table of few values, a frequent kind may come again before a rare one.
 
         Args:
             n: how many rows to return.

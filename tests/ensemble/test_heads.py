@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch.testing import assert_close
 from angpn import nearest_candidates
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.folds import TrainingSet, make_folds
-from angpn.ensemble.heads import HeadParameters, PropagatedHead
+from angpn.ensemble.heads import HeadParameters, HeadState, PropagatedHead
 from angpn.ensemble.logistic import Regression, fit_logistic
 from angpn.ensemble.principal_features import PrincipalFeatures
 from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
@@ -26,6 +27,7 @@ ROWS = np.arange(24)
 CENTERS = np.arange(5, 45)
 GRAPH = GraphOptions(5, 0.3, "auto", "simplex", "normalized")
 STILL = HeadParameters(0.0, 0, None, 1.0)
+WHITENED = replace(LINEAR, whitening=0.25)
 TRAINING = TrainingSet(ROWS, TRUTH[ROWS], None)
 
 
@@ -47,7 +49,7 @@ def by_hand(candidate, features, training, rows, centers=CENTERS, sample=slice(N
     propagated = features.by_hops[candidate.hops]
     scaled = propagated / propagated.norm(dim=1).mean()
     mapped = PrincipalFeatures.fit(scaled[sample if candidate.width is None else centers], candidate.width)
-    columns, regression = mapped(scaled), Regression(*training[:3], candidate.C)
+    columns, regression = mapped(scaled), Regression(*training[:3], candidate.C, candidate.whitening)
     ((weight, bias),) = fit_logistic(columns, mapped.variances, [regression], 3, tol=1e-3, max_iter=100)
     return torch.log_softmax(columns[rows] @ weight + bias, dim=1)
 
@@ -56,13 +58,25 @@ def by_hand(candidate, features, training, rows, centers=CENTERS, sample=slice(N
 def test_a_head_is_logistic_regression_on_propagated_features_of_length_1_on_average(weights):
     features, training = features_of(), TRAINING._replace(weights=weights)
     everything = np.arange(60)
-    heads = fit([LINEAR, KERNEL, STILL], [Problem(features, training)])[0]
-    assert [head.parameters for head in heads] == [LINEAR, KERNEL, STILL]
+    heads = fit([LINEAR, KERNEL, STILL, WHITENED], [Problem(features, training)])[0]
+    assert [head.parameters for head in heads] == [LINEAR, KERNEL, STILL, WHITENED]
     for head in heads:
         expected = by_hand(head.parameters, features, training, everything)
         assert_close(log_proba(head, features), expected, rtol=1e-3, atol=1e-3)
         assert_close(log_proba(head, features).exp().sum(dim=1), torch.ones(60))
         assert_close(head.log_proba_of(features, ROWS[::-1].copy()), log_proba(head, features)[ROWS[::-1].copy()])
+
+
+def test_a_whitened_head_is_saved_and_restored_and_an_old_file_has_none():
+    features = features_of()
+    for candidate in (WHITENED, LINEAR):
+        ((head,),) = fit([candidate], [Problem(features, TRAINING)])
+        state, arrays = head.state()
+        read = msgspec.json.decode(msgspec.json.encode(state), type=HeadState)
+        assert ("whitening" in msgspec.to_builtins(state)) == (candidate is WHITENED)
+        loaded = PropagatedHead.from_state(read, arrays, width=4, n_classes=3)
+        assert loaded.parameters == candidate
+        assert_close(log_proba(loaded, features), log_proba(head, features), rtol=1e-4, atol=1e-5)
 
 
 def test_the_length_of_the_rows_plays_no_part():
@@ -131,7 +145,7 @@ def test_maps_to_inputs_are_found_on_a_sample_of_many_rows():
     assert_close(head.log_proba_of(features, ROWS), expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("candidate", [LINEAR, KERNEL])
+@pytest.mark.parametrize("candidate", [LINEAR, KERNEL, WHITENED])
 def test_cross_validation_fits_a_head_to_each_fold(candidate):
     labels = first_labels(TRUTH, 24, weights=np.linspace(0.5, 2, 60))
     labels = labels._replace(folds=make_folds(labels.codes, None, 0, CONFIG))
@@ -191,4 +205,7 @@ def test_the_hyper_parameters_tell_hops_family_and_what_reaching_far_is_worth():
     assert KERNEL.bonus(CONFIG, of_table=True) == STILL.bonus(CONFIG, of_table=False) == 0
     heads = [replace(head, n_hops=n_hops) for n_hops in (4, 5) for head in (LINEAR, KERNEL)]
     assert [head.family for head in heads] == ["near linear", "near kernel", "far linear", "far kernel"]
+    heads = [replace(WHITENED, n_hops=n_hops) for n_hops in (4, 5)]
+    assert [head.family for head in heads] == ["near whitened", "far whitened"]
+    assert WHITENED.inputs == LINEAR.inputs  # they are fitted side by side
     assert KERNEL.learner is PropagatedHead

@@ -65,7 +65,7 @@ class Loss:
         scores = np.zeros_like(self.truth)
         scores[:, -self.shape[0] :] = self.inputs @ point[:, :-1].T + point[:, -1]
         log_proba = scores - scipy.special.logsumexp(scores, axis=1, keepdims=True)
-        value = -(self.shares @ (log_proba * self.truth).sum(axis=1)) + self.penalty / 2 * (point[:, :-1] ** 2).sum()
+        value = -(self.shares @ (log_proba * self.truth).sum(axis=1)) + (self.penalty / 2 * point[:, :-1] ** 2).sum()
         residuals = (self.shares[:, None] * (np.exp(log_proba) - self.truth))[:, -self.shape[0] :]
         gradient = np.hstack([residuals.T @ self.inputs + self.penalty * point[:, :-1], residuals.sum(axis=0)[:, None]])
         return value, gradient.ravel()
@@ -75,7 +75,7 @@ def solve(inputs, codes, C, tol, max_iter):
     """What the compiled solver returns: weights and biases, iterations, evaluations, excess."""
     loss = Loss(inputs, codes, None, C)
     inverse = 1 / (np.append(variances(inputs), 1.0) / loss.truth.shape[1] + loss.penalty)
-    problem = codes, loss.shares, loss.penalty, np.zeros(loss.shape), inverse
+    problem = codes, loss.shares, np.full(inputs.shape[1], loss.penalty), np.zeros(loss.shape), inverse
     found = minimize_mean_losses(inputs.numpy(), *(np.array([part]) for part in problem), tol, BAND, max_iter)
     return [part[0] for part in found]
 
@@ -123,6 +123,22 @@ def test_with_a_tight_tolerance_it_is_scikit_learns(n_classes, weighted, C):
     assert_allclose(probabilities(inputs, weight, bias), model.predict_proba(inputs.numpy()), atol=1e-5)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("whitening", [0.25, 0.5])
+def test_whitening_divides_columns_by_a_power_of_their_variance(whitening, n_classes):
+    inputs, codes = clouds(n_classes)
+    regression = Regression(np.arange(len(codes)), codes, None, 2.0, whitening)
+    found = fit_side_by_side(inputs, variances(inputs), [regression], n_classes, **TIGHT)[0]
+    divided = inputs / variances(inputs) ** whitening
+    divided /= divided.square().sum(dim=1).mean().sqrt()  # of length 1, as the features of a head
+    if whitening == 0.5:
+        assert_close(variances(divided), torch.full((6,), 1 / 6, dtype=torch.float64), rtol=1e-6, atol=0)
+    expected = fit_logistic(divided, codes, None, 2.0, n_classes, **TIGHT)
+    assert_close(probabilities(inputs, *found), probabilities(divided, *expected), rtol=1e-5, atol=1e-5)
+    plain = fit_logistic(inputs, codes, None, 2.0, n_classes, **TIGHT)
+    assert (probabilities(inputs, *found) - probabilities(inputs, *plain)).abs().max() > 0.01
+
+
 def test_the_default_tolerance_is_kept():
     for seed in range(5):
         inputs, codes = clouds(seed=seed)
@@ -142,7 +158,8 @@ def test_values_and_gradients_are_those_of_the_objectives(n_classes, n):
     gradients, values = np.full_like(points, np.nan), np.full(3, np.nan)
     chosen = np.array([2, 0])  # of three problems the second is done
     of_all = (codes, codes, codes[::-1]), (losses[0].shares,) * 2 + (losses[1].shares,)
-    penalties = np.array([losses[0].penalty, 1.0, losses[1].penalty])
+    penalties = np.random.default_rng(2).uniform(0, 3, (3, inputs.shape[1]))  # each column has its own
+    losses[0].penalty, losses[1].penalty = penalties[0], penalties[2]
     mean_losses(inputs.numpy(), *map(np.array, of_all), penalties, points, chosen, values, gradients)
     for place, loss in zip(chosen, losses[::-1], strict=True):
         value, gradient = loss(points[place])
@@ -209,6 +226,7 @@ def test_regressions_side_by_side_are_each_as_if_alone():
         Regression(np.arange(200), codes, None, 10.0),
         Regression(some, codes[some], np.linspace(0.5, 2, 100), 0.1),
         Regression(others, codes[others], None, 1000.0),
+        Regression(some, codes[some], None, 10.0, whitening=0.25),
         Regression(some, codes[some] % 2, None, 10.0),  # of two classes only
         Regression(others, np.full(100, 2), None, 10.0),
     ]

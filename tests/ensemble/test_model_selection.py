@@ -28,6 +28,7 @@ from angpn.ensemble.model_selection import (
     is_far_behind,
     pick_centers,
     refined_candidates,
+    reselection_candidates,
     score_all,
     select,
 )
@@ -239,6 +240,19 @@ def test_more_heads_are_tried_with_the_best_hops_of_each_family_only(noisy):
     found = refined_candidates(ranking, CONFIG)
     assert set(found) == expected
     assert len(found) == len(expected)
+
+
+def test_linear_heads_at_their_best_hops_are_whitened_once_there_are_pseudo_labels():
+    kernel, far = replace(STILL, width=1.0), replace(FAR, n_hops=9)
+    ranking = [SPREADING, kernel, FAR, far, STILL, replace(STILL, C=1.0)]
+    found = reselection_candidates(ranking, options())
+    assert found[:6] == best_of_families(ranking, CONFIG.n_reselection_candidates) == ranking
+    expected = {HeadParameters(*best.hops, None, C, CONFIG.whitening) for best in (FAR, far) for C in CONFIG.whitened_C}
+    assert set(found[6:]) == expected
+    assert {each.family for each in expected} == {"near whitened", "far whitened"}
+    for changes in ({"of_table": True}, {"config": replace(CONFIG, whitening=0.0)}):
+        assert reselection_candidates(ranking, options(**changes)) == ranking
+    assert reselection_candidates(ranking, options(config=replace(CONFIG, n_reselection_candidates=0))) == []
 
 
 def test_the_best_of_each_family_come_in_their_order():
@@ -486,7 +500,8 @@ def test_the_best_of_each_family_are_selected_and_some_more_compared_again():
     found = select(directions(), masked_labels(), options(scalings=[UNIT]))
     candidates = found.reselection_candidates
     counts = Counter(each.family for each in candidates)
-    assert set(counts) == {"near linear", "near kernel", "label spreading"}  # of no more than two hops, without columns
+    # Of no more than two hops, without columns.
+    assert set(counts) == {"near linear", "near kernel", "near whitened", "label spreading"}
     assert counts["near linear"] == counts["near kernel"] == QUICK.n_reselection_candidates
     assert len(candidates) == len(set(candidates))
     assert len(found.selected.parameters) == len(set(found.selected.parameters))

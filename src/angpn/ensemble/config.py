@@ -12,7 +12,10 @@ HopCount = Annotated[int, Meta(ge=0, le=MAX_HOPS)]
 Hops = tuple[float, HopCount]  # alpha of Eq. (13), and how often it is applied
 HeadOptions = tuple[float | None, float]  # width of the Gaussian kernel (None: linear head), and C
 # Of base learners: those of a family err on much the same rows, and the ensemble has the best of each.
-Family = Literal["near linear", "near kernel", "far linear", "far kernel", "label spreading", "trees", "smooth trees"]
+Family = Literal[
+    "near linear", "near kernel", "near whitened", "far linear", "far kernel", "far whitened",
+    "label spreading", "trees", "smooth trees",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -35,6 +38,10 @@ class EnsembleConfig:
         (0.5, 10.0),
     )  # tried with the best hops
     n_hops_refined: int = 2  # how many those are, of each family
+    # Outside tables the best hops of linear heads are tried once more when there are pseudo-labels: given labels alone
+    # are too few for directions in which the features hardly vary.
+    whitening: Annotated[float, Meta(ge=0, le=0.5)] = 0.25  # the power of its variance that a direction is divided by
+    whitened_C: tuple[float, ...] = (1.0, 10.0, 100.0)
     spreading_alphas: tuple[float, ...] = (0.9, 0.97, 0.99)  # label spreading, Eq. (3); the fewer labels, the farther
     n_centers: int = 256  # of a Gaussian kernel
     # Extremely randomised trees, where features are columns: alpha, hops, and rows in a leaf.

@@ -38,6 +38,7 @@ class HeadParameters(PropagationParameters):
 
     width: float | None  # of the Gaussian kernel, see Nystroem.fit; None is a linear head
     C: float  # inverse of the penalty
+    whitening: float = 0.0  # by what power of its variance a direction of the inputs is divided
 
     @property
     def learner(self) -> "type[PropagatedHead]":
@@ -57,9 +58,12 @@ class HeadParameters(PropagationParameters):
     @property
     def family(self) -> Family:
         """Those that err on much the same rows."""
-        if self.n_hops < _FAR:
-            return "near linear" if self.width is None else "near kernel"
-        return "far linear" if self.width is None else "far kernel"
+        is_near = self.n_hops < _FAR
+        if self.whitening:
+            return "near whitened" if is_near else "far whitened"
+        if self.width is None:
+            return "near linear" if is_near else "far linear"
+        return "near kernel" if is_near else "far kernel"
 
     def bonus(self, config: EnsembleConfig, *, of_table: bool) -> float:
         """Return how much likelier held-out labels would have to be under others, as a sum of logarithms."""
@@ -72,6 +76,7 @@ class HeadState(Saved, tag_field="kind", tag="head", omit_defaults=True, frozen=
     parameters: tuple[Share, HopCount, Positive | None, Positive]
     scale: Positive
     rate: Positive | None = None  # of the kernel, where there is one
+    whitening: Share = 0.0
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class PropagatedHead:
                 for place, training in zip(places, sets, strict=True):
                     positions = np.searchsorted(rows, training.rows)
                     for candidate in own:
-                        regressions.append(Regression(positions, *training[1:3], candidate.C))
+                        regressions.append(Regression(positions, *training[1:3], candidate.C, candidate.whitening))
                         fitted.append((place, candidate))
                 columns = features.columns(inputs, rows)
                 tasks.append(partial(_fit_weights, columns, features.maps[inputs], regressions, n_classes, config))
@@ -145,10 +150,11 @@ class PropagatedHead:
             mapped = PrincipalFeatures.fit(scaled[::step], inputs[1])
             features.labelled[inputs] = mapped(scaled), mapped.variances
         columns, variances = features.labelled[inputs]
+        sets = [given_labels(labels, fold.training) for fold in labels.folds[folds]]
         regressions = [
-            Regression(np.searchsorted(rows, fold.training), *given_labels(labels, fold.training)[1:3], candidate.C)
+            Regression(np.searchsorted(rows, training.rows), *training[1:3], candidate.C, candidate.whitening)
             for candidate in candidates
-            for fold in labels.folds[folds]
+            for training in sets
         ]
         linear = iter(_fit_regressions(columns, variances, regressions, labels.n_classes, config))
         held = [np.searchsorted(rows, fold.held) for fold in labels.folds[folds]]
@@ -198,12 +204,13 @@ class PropagatedHead:
         if self.kernel is not None:
             arrays["centers"] = self.kernel.centers.numpy()
         rate = None if self.kernel is None else self.kernel.rate
-        return HeadState(parameters=astuple(self.parameters), scale=self.scale, rate=rate), arrays
+        *parameters, whitening = astuple(self.parameters)
+        return HeadState(parameters=tuple(parameters), scale=self.scale, rate=rate, whitening=whitening), arrays
 
     @classmethod
     def from_state(cls, state: HeadState, arrays: Mapping[str, Array], *, width: int, n_classes: int, **_: int) -> Self:
         """Return the head that :meth:`state` described, after a check of its arrays."""
-        parameters = HeadParameters(*state.parameters)
+        parameters = HeadParameters(*state.parameters, state.whitening)
         if (parameters.width is None) != (state.rate is None):
             raise ValueError("a head must have a kernel exactly where it has the width of one")
         specs = {"weight": singles(width, n_classes), "bias": singles(n_classes)}

@@ -23,6 +23,7 @@ class Regression(NamedTuple):
     codes: Array  # class numbers of these
     weights: Array | None  # how much each counts
     C: float
+    whitening: float = 0.0  # power of the variance by which columns are divided: 1/2 makes all vary alike
 
 
 def fit_logistic(
@@ -37,7 +38,10 @@ def fit_logistic(
     r"""Return weights and biases of penalised multinomial logistic regressions.
 
     .. math:: \min_{W, b} \; - \frac{1}{\sum_i w_i} \sum_i w_i \ln softmax(x_i W + b)_{y_i}
-              + \frac{1}{2 C \sum_i w_i} \|W\|_F^2
+              + \frac{1}{2 C \sum_i w_i} \sum_j r_j \|W_j\|^2, \quad r_j = v_j^{2a} \sum_k v_k^{1 - 2a}
+
+    With ``whitening`` :math:`a` the columns, of variances :math:`v`, are in effect divided by :math:`v_j^a`, all by one
+    factor more so that rows keep a length of 1 on average; without it :math:`r_j` is 1.
 
     L-BFGS runs until the loss is about ``tol`` above its minimum, by half of Newton's decrement. By itself it would go
     long ways along directions in which the rows hardly vary, and amplify on each step what rounding had changed; the
@@ -77,22 +81,25 @@ def _solve(
     bias[known] = 0.0
     if len(known) == 1:
         return [(weight, bias)] * len(regressions)
+    varied = variances.double().numpy()
     free = known[1:] if len(known) == 2 else known
     codes, shares = np.zeros((len(regressions), n), np.int64), np.zeros((len(regressions), n))
-    penalties = np.empty(len(regressions))
-    for place, (rows, own, weights, C) in enumerate(regressions):
+    penalties = np.empty((len(regressions), p + 1))
+    for place, (rows, own, weights, C, whitening) in enumerate(regressions):
         codes[place, rows] = np.searchsorted(known, own)
         counts = np.ones(len(rows)) if weights is None else weights
         shares[place, rows] = counts / counts.sum()
         penalties[place] = 1 / (C * counts.sum())
-    curvature = np.append(variances.double().numpy(), 1.0) / (4 if len(known) == 2 else len(known))
+        if whitening:
+            penalties[place, :p] *= varied ** (2 * whitening) * (varied ** (1 - 2 * whitening)).sum()
+    curvature = np.append(varied, 1.0) / (4 if len(known) == 2 else len(known))
     solutions = kernels.logistic_regression.minimize_mean_losses(
         np.ascontiguousarray(inputs.numpy()),
         codes,
         shares,
-        penalties,
+        penalties[:, :p],
         np.zeros((len(regressions), len(free), p + 1)),
-        1 / (curvature + penalties[:, None]),  # the penalty is on the bias too, so that there is always an inverse
+        1 / (curvature + penalties),  # the penalty is on the bias too, so that there is always an inverse
         tol,
         BAND,
         max_iter,

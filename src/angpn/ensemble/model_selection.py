@@ -65,7 +65,7 @@ def select(X: Any, labels: Labels, options: EnsembleOptions, stages: "list[list[
         scorer = Scorer(_scaled(compared, fitted, options), sampled, options)
     stages.append([scorer])
     _score_hyper_parameters(scorer, options)
-    selected, candidates = scorer.members(), best_of_families(scorer.ranking(), config.n_reselection_candidates)
+    selected, candidates = scorer.members(), reselection_candidates(scorer.ranking(), options)
     if many:
         return Selection(scale_for_training(X, scaling, options), selected, candidates)
     return Selection(scorer.rows, selected, candidates, scorer.features)
@@ -279,6 +279,17 @@ def refined_candidates(ranking: Sequence[HyperParameters], config: EnsembleConfi
         if isinstance(best, HeadParameters):
             heads = (head for head in config.more_heads if (head[0] is None) == (best.width is None))
             found += [HeadParameters(*best.hops, *head) for head in heads]
+    return found
+
+
+def reselection_candidates(ranking: Sequence[HyperParameters], options: EnsembleOptions) -> list[HyperParameters]:
+    """Return what is compared once there are pseudo-labels: the best of each family, and outside tables some more."""
+    config = options.config
+    found = best_of_families(ranking, config.n_reselection_candidates)
+    if found and config.whitening and not options.of_table:
+        for best in best_of_families(ranking, 1):
+            if isinstance(best, HeadParameters) and best.width is None:
+                found += [HeadParameters(*best.hops, None, C, config.whitening) for C in config.whitened_C]
     return found
 
 

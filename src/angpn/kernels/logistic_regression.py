@@ -71,10 +71,10 @@ def mean_losses(inputs, codes, shares, penalties, points, chosen, values, gradie
         for k in range(free):
             for j in range(p):
                 weights[place * free + k, j] = points[b, k, j]
-                gradients[b, k, j] = penalties[b] * points[b, k, j]
-                squares += points[b, k, j] * points[b, k, j]
+                gradients[b, k, j] = penalties[b, j] * points[b, k, j]
+                squares += gradients[b, k, j] * points[b, k, j]
             gradients[b, k, p] = 0.0
-        values[b] = penalties[b] / 2 * squares
+        values[b] = squares / 2
     n_room = min(n, _ROWS_AT_ONCE)
     room, bits = np.empty(n_room * width, inputs.dtype), np.empty(n_room * free, np.int32)
     largest, sums = np.empty(n_room, inputs.dtype), np.empty(n_room, inputs.dtype)
@@ -156,11 +156,11 @@ def _residuals(scores, bias, codes, shares, largest, sums, bits, bias_gradient):
 def minimize_mean_losses(inputs, codes, shares, penalties, starts, inverses, tol, band, max_iter):
     r"""Minimise penalised mean losses on the same inputs (n, p) by preconditioned L-BFGS, side by side.
 
-    .. math:: \min_{W, b} \; - \sum_i s_i \ln softmax(x_i W + b)_{y_i} + \frac{\lambda}{2} \|W\|_F^2
+    .. math:: \min_{W, b} \; - \sum_i s_i \ln softmax(x_i W + b)_{y_i} + \frac{1}{2} \sum_j \lambda_j \|W_j\|^2
 
-    Each problem has ``codes`` (n,) and ``shares`` (n,) of its own, 0 for a row that it is not trained on, a penalty,
-    and a start (f, p + 1) whose last column is b. The preconditioner is diagonal: ``inverses`` (p + 1,) is about the
-    inverse of the second derivative with respect to the weights of a column, in any class.
+    Each problem has ``codes`` (n,) and ``shares`` (n,) of its own, 0 for a row that it is not trained on, ``penalties``
+    (p,) of the columns, and a start (f, p + 1) whose last column is b. The preconditioner is diagonal: ``inverses``
+    (p + 1,) is about the inverse of the second derivative with respect to the weights of a column, in any class.
 
     Returned are for each problem the mean of the last iterates, see :func:`angpn.ensemble.logistic.fit_logistic`, how
     many iterations and evaluations it took, and the excess of the last: an estimate of what its loss is above the

@@ -37,7 +37,9 @@ def test_the_equal_mixture_is_the_mean_probability_and_never_zero():
     assert_close(equal(each for each in several), mean.log())
     assert_close(Calibration(1.0, torch.zeros(3))(equal(several)), mean)
     far = torch.tensor([[0.0, -500.0]])
-    assert_close(Mixture.equal(2)([far, far]), torch.tensor([[1.0, torch.finfo(torch.float32).tiny]]).log())
+    found = Mixture.equal(2)([far, far])
+    assert found[0, 0] == 0
+    assert np.log(torch.finfo(torch.float32).tiny) <= found[0, 1] < -80
 
 
 def test_a_mixture_is_the_weighted_mean_of_probabilities_at_their_temperatures():

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from angpn import kernels
 from angpn.ensemble.config import EnsembleConfig
+from angpn.ensemble.softmax import softmax
 from angpn.utils.typing import Array
 
 
@@ -43,7 +44,7 @@ class Calibration(NamedTuple):
 
     def __call__(self, log_proba: Tensor) -> Tensor:  # (n, c)
         """Return the calibrated probabilities."""
-        return torch.softmax((log_proba + self.shift) / self.temperature, dim=1)
+        return softmax(log_proba + self.shift, self.temperature)
 
     def inverse(self, probabilities: Tensor) -> Tensor:  # (n, c)
         """Return log-probabilities that would become these, up to a constant in each row."""
@@ -52,7 +53,7 @@ class Calibration(NamedTuple):
 
 def soften(probabilities: Tensor, config: EnsembleConfig) -> Tensor:  # (n, c)
     """Return what :meth:`Calibration.softened` would have made of the same log-probabilities."""
-    return torch.softmax(probabilities.log() / config.optimism, dim=1)
+    return softmax(probabilities.log(), config.optimism)
 
 
 def fit_temperature(

@@ -22,6 +22,7 @@ from angpn.ensemble.propagated_features import (
     PropagationParameters,
     same_features,
 )
+from angpn.ensemble.softmax import log_softmax_
 from angpn.neighbors.distributed import ParallelMap
 from angpn.neighbors.partition import Partition
 from angpn.utils.array_checks import check_arrays, singles
@@ -272,4 +273,4 @@ def _fit_regressions(
 
 def _log_softmax(inputs: Tensor, weight: Tensor, bias: Tensor, count: int = 1) -> Tensor:  # (n, count, c)
     """Return Eq. (14), as logarithms, for so many heads whose weights stand side by side."""
-    return torch.log_softmax(torch.addmm(bias, inputs, weight).unflatten(1, (count, -1)), dim=2)
+    return log_softmax_(torch.addmm(bias, inputs, weight).unflatten(1, (count, -1)))

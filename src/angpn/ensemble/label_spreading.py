@@ -17,6 +17,7 @@ from angpn.ensemble.config import EnsembleConfig, Family, Hops
 from angpn.ensemble.folds import Labels, TrainingSet, given_labels
 from angpn.ensemble.logistic import RULED_OUT
 from angpn.ensemble.propagated_features import Adjacency, Problem, PropagatedFeatures, same_features
+from angpn.ensemble.softmax import log_softmax_
 from angpn.neighbors.partition import Partition
 from angpn.utils.array_checks import check_arrays, singles
 from angpn.utils.schema import OpenShare, Saved
@@ -114,7 +115,7 @@ class LabelSpreading:
         return [
             torch.cat(
                 [
-                    torch.log_softmax(scores[place][fold.held], dim=1)
+                    log_softmax_(scores[place][fold.held])
                     for fold, scores in zip(labels.folds[folds], of_folds, strict=True)
                 ]
             )
@@ -124,15 +125,15 @@ class LabelSpreading:
     @classmethod
     def log_proba(cls, learners: Sequence[Self], features: PropagatedFeatures) -> list[Tensor]:  # (n, c) each
         """Return the log-probabilities of the rows of this process by each of these."""
-        return [torch.log_softmax(learner.scores, dim=1) for learner in learners]
+        return [log_softmax_(learner.scores.clone()) for learner in learners]
 
     def log_proba_of(self, features: PropagatedFeatures, rows: Array) -> Tensor:  # (r, c)
         """Return the log-probabilities of some rows of the data."""
-        return torch.log_softmax(features.partition.gather_rows(self.scores, rows), dim=1)
+        return log_softmax_(features.partition.gather_rows(self.scores, rows))
 
     def log_proba_new(self, new: Any) -> Tensor:  # (r, c)
         """Return the log-probabilities of :class:`~angpn.ensemble.inductive.NewRows`."""
-        return torch.log_softmax(new.receive(self.scores), dim=1)
+        return log_softmax_(new.receive(self.scores))
 
     def in_data_order(self, partition: Partition) -> Self:
         """Return it with the scores of all rows, in the order of the data."""

@@ -11,6 +11,7 @@ from angpn.ensemble.base_learners import BaseLearner, HyperParameters
 from angpn.ensemble.calibration import fit_temperature
 from angpn.ensemble.config import EnsembleConfig, Family
 from angpn.ensemble.propagated_features import PropagatedFeatures
+from angpn.ensemble.softmax import add_softmax_
 from angpn.utils.typing import Array
 
 _EM_STEPS = 200
@@ -44,8 +45,9 @@ class Mixture(NamedTuple):
         """Return the logarithm of the weighted mean probability in each model."""
         mixed: list[Tensor] = []
         for weight, temperature, of_models in zip(*self, by_learner, strict=True):
-            parts = [torch.softmax(found / temperature, dim=1).mul_(weight) for found in of_models]
-            mixed = [before.add_(part) for before, part in zip(mixed, parts, strict=True)] if mixed else parts
+            mixed = mixed or [torch.zeros(found.shape, dtype=found.dtype) for found in of_models]
+            for total, found in zip(mixed, of_models, strict=True):
+                add_softmax_(total, found, temperature, weight)
         return [found.clamp_(min=torch.finfo(found.dtype).tiny).log_() for found in mixed]
 
 

@@ -25,6 +25,7 @@ _MAX_EVALUATIONS = 30  # of a line search
 _ENOUGH = 0.9  # a line search ends where the slope is at most this part of that at its start
 _LONGEST = 100.0  # how many times as long a step may become at once
 _ROWS_AT_ONCE = 1024  # so that their products stay in the cache
+_NUMBERS_AT_ONCE = 4096  # of a softmax, so that they stay in the nearest cache
 
 
 @compile_in_order
@@ -53,6 +54,56 @@ def exponentiate(values, bits):
     powers = bits.view(np.float32)
     for k in range(values.size):
         values[k] *= powers[k]
+
+
+@compile_in_order
+def log_softmax_rows(start, stop, scores):
+    """Subtract from each row of scores (n, c) the logarithm of the sum of its exponentials."""
+    n_classes = scores.shape[1]
+    step = max(1, _NUMBERS_AT_ONCE // n_classes)
+    room, bits = np.empty((step, n_classes), scores.dtype), np.empty(step * n_classes, np.int32)
+    for top in range(start, stop, step):
+        part = scores[top : min(top + step, stop)]
+        for i in range(len(part)):
+            largest = part[i, 0]
+            for k in range(1, n_classes):
+                largest = max(largest, part[i, k])
+            for k in range(n_classes):
+                part[i, k] -= largest
+                room[i, k] = part[i, k]
+        exponentiate(room[: len(part)].reshape(part.size), bits)
+        for i in range(len(part)):
+            total = room[i, 0]
+            for k in range(1, n_classes):
+                total += room[i, k]
+            rest = np.log(total)
+            for k in range(n_classes):
+                part[i, k] -= rest
+
+
+@compile_in_order
+def add_softmax_rows(start, stop, scores, inverse, weight, out):
+    """Add to each row of ``out`` (n, c) the weighted softmax of that row of scores, at an inverse temperature."""
+    n_classes = scores.shape[1]
+    step = max(1, _NUMBERS_AT_ONCE // n_classes)
+    room, bits = np.empty((step, n_classes), scores.dtype), np.empty(step * n_classes, np.int32)
+    factor, one = scores.dtype.type(inverse), scores.dtype.type(weight)
+    for top in range(start, stop, step):
+        n = min(step, stop - top)
+        for i in range(n):
+            largest = scores[top + i, 0]
+            for k in range(1, n_classes):
+                largest = max(largest, scores[top + i, k])
+            for k in range(n_classes):
+                room[i, k] = factor * (scores[top + i, k] - largest)
+        exponentiate(room[:n].reshape(n * n_classes), bits)
+        for i in range(n):
+            total = room[i, 0]
+            for k in range(1, n_classes):
+                total += room[i, k]
+            share = one / total
+            for k in range(n_classes):
+                out[top + i, k] += share * room[i, k]
 
 
 @compile_loop

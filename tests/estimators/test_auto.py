@@ -69,6 +69,12 @@ def test_most_unlabelled_rows_get_their_label(load, count, accuracy):
     assert np.mean(model.transduction_[unlabelled] == truth[unlabelled]) >= accuracy
 
 
+def test_texts_and_graphs_that_are_learnt_have_more_candidates():
+    X, y = np.random.default_rng(0).random((40, 5)), np.arange(40) % 2
+    for rows, beta, per_neighbor in ((X, 0.0, 3), (X, 0.1, 4), (scipy.sparse.csr_array(X), 0.0, 4)):
+        assert quick(beta=beta).fit(rows, y).neighborhood_.n_candidates == per_neighbor * 5
+
+
 def test_what_a_fit_leaves_behind(fitted, blobs):
     X, _, truth, mask = blobs
     assert_array_equal(fitted.classes_, [0, 1, 2])

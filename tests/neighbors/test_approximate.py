@@ -15,7 +15,7 @@ from angpn.neighbors import approximate
 from angpn.neighbors.approximate import FittedSearch, approximate_candidates
 from angpn.neighbors.distributed_search import DistributedSearch
 from angpn.neighbors.inverted_index import IndexConfig, IndexState, InvertedIndex
-from angpn.neighbors.metric_rows import MetricRows
+from angpn.neighbors.metric_rows import MetricRows, exact_nearest_distances, recall_of
 from saved_files import read_saved, write_saved
 
 pytest.importorskip("faiss")
@@ -80,6 +80,21 @@ def test_a_lower_recall_looks_into_fewer_groups(monkeypatch):
         monkeypatch.setattr(InvertedIndex, "nearest", watched)
         approximate_candidates(x, M, recall=recall)
     assert groups[0.5] < groups[0.99]
+
+
+@pytest.mark.parametrize("recall", [0.5, 0.9, 0.98])
+def test_hardly_fewer_groups_would_reach_the_recall(recall):
+    rows, sample = MetricRows(clusters(12_000), "euclidean"), np.arange(0, 12_000, 30)
+    index = InvertedIndex.learn(rows, np.random.default_rng(0), IndexConfig())
+    index.add(np.arange(12_000))
+    index.tune(sample, M, recall)
+    true = exact_nearest_distances(rows, sample, M)
+
+    def found(n_groups):
+        return recall_of(index.within(rows[sample], index.groups(rows[sample], n_groups), M, sample)[1], true)
+
+    assert found(index.n_probed) >= recall
+    assert found(index.n_probed - max(1, index.n_probed // 8)) < recall
 
 
 def test_the_same_seed_finds_the_same():

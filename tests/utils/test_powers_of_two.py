@@ -76,6 +76,15 @@ def test_moments_of_float32_are_those_of_float64():
         assert_array_equal(column_moments(given), column_moments(given.astype(np.float64)))
 
 
+def test_moments_of_many_rows_are_exact_where_columns_are_constant_or_far_from_zero():
+    columns = np.random.default_rng(0).normal(size=(5000, 3)).astype(np.float32) + np.float32([0, 1000, 0])
+    columns[:, 2] = 7
+    mean, std = column_moments(columns)
+    assert_allclose(mean, columns.mean(axis=0, dtype=np.float64), rtol=1e-14)
+    assert_allclose(std, columns.astype(np.float64).std(axis=0), rtol=1e-12)
+    assert std[2] == 0
+
+
 def test_a_sparse_matrix_stays_as_it_is_also_where_its_indices_are_not_sorted():
     parts = np.array([1.0, 2.0, 3.0]), np.array([2, 0, 1]), np.array([0, 2, 3])
     given = scipy.sparse.csr_array(parts, shape=(2, 3))

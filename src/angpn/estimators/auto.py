@@ -51,7 +51,8 @@ class ANGPNClassifier(BaseANGPNClassifier):
     Args:
         n_neighbors: k of Eq. (9), about how many neighbours a row has. Lowered, with a warning, where there are fewer
             than k + 2 rows.
-        n_candidates: among how many nearest rows a row learns to choose its neighbours; None is 4 k.
+        n_candidates: among how many nearest rows a row learns to choose its neighbours; None is 3 k, and 4 k
+            where X is sparse or beta is not 0.
         recall: the share of those nearest rows that must be found. Up to 20,000 rows all are; beyond, an index finds
             about so many in a fraction of the time (extra ``scale``). 1 always compares every pair.
         metric: "chord" (Euclidean between rows of unit length, for text and embeddings), "euclidean", "sqeuclidean", or

@@ -55,7 +55,8 @@ class ANGPNNetworkClassifier(BaseANGPNClassifier):
         hidden_layer_sizes: the width of each hidden propagation layer of Eq. (12).
         n_neighbors: k of Eq. (9), about how many neighbours a row has. Lowered, with a warning, where there are fewer
             than k + 2 rows.
-        n_candidates: among how many nearest rows a row learns to choose its neighbours; None is 4 k.
+        n_candidates: among how many nearest rows a row learns to choose its neighbours; None is 4 k, and 3 k
+            where X is dense and beta 0.
         recall: the share of those nearest rows that must be found. Up to 20,000 rows all are; beyond, an index finds
             about so many in a fraction of the time (extra ``scale``). 1 always compares every pair.
         metric: "chord" (Euclidean between rows of unit length), "euclidean", "sqeuclidean", or "precomputed", where X

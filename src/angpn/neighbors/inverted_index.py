@@ -21,6 +21,7 @@ from angpn.utils.typing import Array
 
 AllGatherColumns = Callable[[Tensor], Tensor]  # the tables of all processes side by side
 
+_FINE = 0.1  # the number of groups to probe is the least that reaches the recall, up to this part of it
 _LONGEST = 1e18  # row that has a squared distance to any other in float32
 
 
@@ -193,6 +194,9 @@ class InvertedIndex:
         ``all_gather_columns`` puts what several indexes find side by side.
         """
         queries, self.recall = self._rows[sample], recall
+        if recall == 1:  # what suffices for a sample need not for all rows
+            self.n_probed = self._n_groups
+            return
 
         def nearest(distances: Array) -> Array:  # (r, count)
             return np.sort(all_gather_columns(torch.from_numpy(distances)).numpy(), axis=1)[:, :count]
@@ -204,9 +208,12 @@ class InvertedIndex:
         true = nearest(exact_nearest_distances(self._rows, sample, count, self._members, self._config.block_rows))
         if self._basis is not None:
             recall *= found(self._n_groups)
-        groups = 1
+        too_few, groups = 0, 1
         while groups < self._n_groups and found(groups) < recall:
-            groups = min(self._n_groups, max(groups + 1, int(1.5 * groups)))
+            too_few, groups = groups, min(self._n_groups, max(groups + 1, int(1.5 * groups)))
+        while groups - too_few > max(1, _FINE * groups):  # all rows pay for each group more
+            middle = (too_few + groups) // 2
+            too_few, groups = (middle, groups) if found(middle) < recall else (too_few, middle)
         self.n_probed = groups
 
     def groups(self, queries: MetricRows, n_groups: int) -> Array:  # (r, g) int32

@@ -11,6 +11,8 @@ from sklearn.preprocessing import normalize
 
 from angpn.utils.typing import Array
 
+_ROWS_AT_ONCE = 1024  # in float64, so that they stay in the cache
+
 
 def largest_entries(X: Any, axis: int | None) -> Array:
     """Return the largest absolute value along an axis of an array or CSR array, or of all; 0 where there are none."""
@@ -62,7 +64,11 @@ def unit_rows(X: Any, dtype: Any = None) -> Any:
 def column_moments(X: Array) -> tuple[Array, Array]:  # (d,) each, float64
     """Return mean and standard deviation of the columns."""
     if X.dtype == np.float32:  # whose squares float64 holds
-        return X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+        mean, squares = X.mean(axis=0, dtype=np.float64), np.zeros(X.shape[1])
+        for start in range(0, len(X), _ROWS_AT_ONCE):  # a copy of all rows in float64 would be twice as large as X
+            deviations = X[start : start + _ROWS_AT_ONCE] - mean
+            squares += np.einsum("ij,ij->j", deviations, deviations)
+        return mean, np.sqrt(squares / len(X))
     shifts = exponents(largest_entries(X, axis=0))
     near_one = times_powers(X, -shifts)
     return times_powers(near_one.mean(axis=0), shifts), times_powers(near_one.std(axis=0), shifts)

@@ -29,7 +29,8 @@ _LONGEST = 1e18  # row that has a squared distance to any other in float32
 class IndexConfig:
     """Constants of the index; the defaults are measured in docs/scale.md."""
 
-    rows_per_centre: int = 40  # that a centre is learnt from
+    centres_per_root: float = 3.0  # how many centres times the root of the number of rows
+    rows_per_centre: int = 20  # that a centre is learnt from
     kmeans_steps: int = 5  # more take longer and find hardly better groups
     n_directions: int = 256  # sparse rows are searched by so many main directions,
     oversampling: int = 4  # for so many times as many as asked for; the nearest by true distance are kept
@@ -113,7 +114,7 @@ class InvertedIndex:
             some = rows[np.sort(generator.permutation(n)[: config.max_rows_of_basis])].scaled()
             width, seed = min(config.n_directions, min(some.shape)), int(generator.integers(2**31))
             basis = randomized_svd(some, width, random_state=seed)[2].T.astype(np.float32)
-        n_groups = max(1, min(int(4 * np.sqrt(n)), n // config.rows_per_centre))
+        n_groups = max(1, min(int(config.centres_per_root * np.sqrt(n)), n // config.rows_per_centre))
         first = rows[np.sort(generator.permutation(n)[: config.rows_per_centre * n_groups])]
         points = _points(first, basis)
         measure = faiss.METRIC_INNER_PRODUCT if rows.metric == "chord" else faiss.METRIC_L2

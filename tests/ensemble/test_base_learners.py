@@ -217,7 +217,13 @@ def test_a_further_kind_is_self_trained_selected_again_saved_and_predicts_new_ro
     assert np.mean(final.probabilities.argmax(dim=1).numpy() == TRUTH) > 0.8
 
     ensemble = Ensemble(
-        rows.scaling, GRAPH, final.learners, final.mixture, calibrated.calibration, final.graph_probabilities
+        rows.scaling,
+        GRAPH,
+        final.learners,
+        final.mixture,
+        calibrated.calibration,
+        calibrated.adaptive_temperature,
+        final.graph_probabilities,
     )
     state, arrays = ensemble.state()
     loaded = Ensemble.from_state(state, arrays, n_rows=60, n_features=rows.features.shape[1], n_classes=3)

@@ -8,7 +8,7 @@ import torch
 from numpy.testing import assert_allclose
 from torch.testing import assert_close
 
-from angpn.ensemble.calibration import Calibration, fit_temperature, soften
+from angpn.ensemble.calibration import Calibration, fit_temperature
 from angpn.ensemble.config import EnsembleConfig
 
 CONFIG = EnsembleConfig()
@@ -188,12 +188,3 @@ def test_without_held_out_labels_predictions_are_sharpened_and_no_class_is_prefe
     assert found[0, 0] > 0.6
     assert_close(found[1], probabilities[1])
     assert_close(found.sum(dim=1), torch.ones(2))
-
-
-def test_the_final_calibration_is_a_little_softer_than_the_one_of_training():
-    log_proba = torch.randn(20, 3, generator=torch.Generator().manual_seed(0)).log_softmax(dim=1)
-    calibration = Calibration(0.7, torch.tensor([0.1, -0.2, 0.0]))
-    training, final = calibration(log_proba), calibration.softened(CONFIG)(log_proba)
-    assert_close(soften(training, CONFIG), final)
-    assert torch.equal(training.argmax(dim=1), final.argmax(dim=1))
-    assert (final.max(dim=1).values < training.max(dim=1).values).all()

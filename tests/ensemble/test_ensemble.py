@@ -9,6 +9,7 @@ import torch
 from numpy.testing import assert_array_equal
 from torch.testing import assert_close
 
+from angpn.ensemble.adaptive_temperature import AdaptiveTemperature
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.ensemble import Ensemble, EnsembleState
 from angpn.ensemble.mixture import Mixture
@@ -65,9 +66,9 @@ def test_the_state_keeps_the_scaling_and_more_than_ten_base_learners_apart():
     scaling = Scaling("standard", "euclidean", np.arange(4.0), np.ones(4), np.eye(4)[:, :2])
     calibration = Calibration(0.7, torch.tensor([0.1, -0.2, 0.0]))
     mixture = Mixture(tuple(np.linspace(0.01, 0.15, 12).tolist()), tuple(np.linspace(0.5, 2, 12).tolist()))
-    ensemble = dataclasses.replace(
-        fitted.ensemble, scaling=scaling, learners=learners, mixture=mixture, calibration=calibration
-    )
+    adaptive = AdaptiveTemperature(1.05, -0.3, 0.2)
+    parts = {"learners": learners, "mixture": mixture, "calibration": calibration, "adaptive_temperature": adaptive}
+    ensemble = dataclasses.replace(fitted.ensemble, scaling=scaling, **parts)
     loaded = Ensemble.from_state(*ensemble.state(), n_rows=90, n_features=4, n_classes=3)
     assert [float(learner.bias[0]) for learner in loaded.learners] == list(range(12))
     assert (loaded.scaling.name, loaded.scaling.metric) == ("standard", "euclidean")
@@ -75,4 +76,5 @@ def test_the_state_keeps_the_scaling_and_more_than_ten_base_learners_apart():
         assert_array_equal(getattr(loaded.scaling, name), getattr(scaling, name))
     assert loaded.mixture == mixture
     assert loaded.calibration.temperature == 0.7
+    assert loaded.adaptive_temperature == adaptive
     assert_close(loaded.calibration.shift, calibration.shift)

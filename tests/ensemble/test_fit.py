@@ -9,7 +9,6 @@ import torch
 from numpy.testing import assert_array_equal
 from torch.testing import assert_close
 
-from angpn.ensemble.calibration import soften
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.fit import Round, best_round, fit
 from angpn.ensemble.folds import Fold, make_folds
@@ -84,7 +83,7 @@ def test_a_round_has_the_predictions_of_the_final_model_and_of_fold_models_for_t
     found = next(rounds())
     fold_models, final = [FoldModel(fold) for fold in labels().folds], FoldModel(Fold(np.arange(36), np.arange(0)))
     trained([*fold_models, final])
-    assert_close(found.probabilities, soften(final.probabilities, CONFIG), rtol=1e-4, atol=1e-5)
+    assert_close(found.calibrated, final.probabilities, rtol=1e-4, atol=1e-5)
     for model, (rows, probabilities) in zip(fold_models, found.held_out, strict=True):
         assert_array_equal(rows, model.fold.held)
         assert_close(probabilities, model.probabilities[rows], rtol=1e-4, atol=1e-5)
@@ -96,7 +95,7 @@ def test_with_validation_rows_the_model_that_never_saw_their_labels_is_the_ensem
     assert_array_equal(training.rows, np.flatnonzero(LABELLED & ~VALIDATION))
     ((rows, probabilities),) = found.held_out
     assert_array_equal(rows, np.flatnonzero(VALIDATION))
-    assert_close(soften(probabilities, CONFIG), found.probabilities[rows])
+    assert_close(found.ensemble.adaptive_temperature(probabilities), found.probabilities[rows])
     assert found.accuracy == np.mean(probabilities.argmax(dim=1).numpy() == TRUTH[rows])
     assert found.n_held_out == 18
 
@@ -105,7 +104,7 @@ def test_the_predictions_of_a_round_are_those_of_its_ensemble():
     found = next(rounds(VALIDATION))
     features = PropagatedFeatures(scaled().features, found.neighborhood, options().graph, [LINEAR.hops, KERNEL.hops])
     mixed = found.ensemble.mixture(log_proba(learner, features) for learner in found.ensemble.learners)
-    assert_close(found.probabilities, found.ensemble.calibration(mixed), rtol=1e-4, atol=1e-5)
+    assert_close(found.probabilities, found.ensemble.calibrate(mixed), rtol=1e-4, atol=1e-5)
     assert [learner.parameters for learner in found.ensemble.learners] == SELECTED
 
 
@@ -160,7 +159,7 @@ def test_a_round_stays_what_it_was_while_training_goes_on():
 
 def test_the_graph_of_a_round_is_learnt_from_the_predictions_of_the_one_before():
     first, second = itertools.islice(rounds(VALIDATION), 2)
-    assert_close(soften(second.ensemble.graph_probabilities, CONFIG), first.probabilities)
+    assert_close(second.ensemble.graph_probabilities, first.calibrated)
     assert len(second.ensemble.learners) == 3
 
 

@@ -86,7 +86,7 @@ def test_a_new_row_is_a_further_row_of_the_graph_that_changes_no_fitted_row(gamm
             power = np.linalg.matrix_power(alpha * adjacency + (1 - alpha) * np.eye(91), n_hops)
             propagated.append((power @ everything)[90:])
             predicted.append(learner._log_proba(torch.from_numpy(propagated[-1]).float())[:, 0].exp())
-        probabilities = ensemble.calibration(torch.stack(predicted).mean(dim=0).log()).float()
+        probabilities = ensemble.calibrate(torch.stack(predicted).mean(dim=0).log()).float()
     embedded, found = answers(fitted, rows, new)
     assert_allclose(embedded, propagated[0], atol=1e-5)
     assert_allclose(found, probabilities, atol=1e-4)

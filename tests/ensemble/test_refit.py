@@ -77,11 +77,10 @@ def test_new_labels_calibrate_by_what_was_predicted_while_they_were_unknown(fitt
     found = fitted(more, OPTIONS).last
     ((rows, probabilities),) = found.held_out
     assert set(rows) == set(range(70))  # the folds of the first fit, and the ten new ones
-    before = fitted.last.probabilities[60:70]
+    before = fitted.last.calibrated[60:70]
     order = [int(np.flatnonzero(rows == row)[0]) for row in range(60, 70)]
     calibration = found.ensemble.calibration
-    unsoftened = calibration._replace(temperature=calibration.temperature / CONFIG.optimism)
-    assert_close(probabilities[order], unsoftened(fitted.last.ensemble.calibration.inverse(before)))
+    assert_close(probabilities[order], calibration(fitted.last.ensemble.calibration.inverse(before)))
     assert found.n_held_out == 70
 
 
@@ -147,7 +146,7 @@ def test_it_searches_again_where_predictions_of_new_labels_were_much_worse_than_
 def test_uncertain_predictions_may_be_wrong_without_a_search(fitted):
     """Labels that a person gives where the model asks for them are no surprise to it."""
     probabilities = torch.full((240, 3), 1 / 3)
-    unsure = Refit(fitted.last._replace(probabilities=probabilities), fitted.codes, fitted.searched)
+    unsure = Refit(fitted.last._replace(calibrated=probabilities), fitted.codes, fitted.searched)
     assert not unsure.needs_search(labels_of(np.arange(80), np.where(np.arange(240) >= 60, 2, TRUTH)), CONFIG)
 
 

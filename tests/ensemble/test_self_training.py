@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch.testing import assert_close
 
 from angpn import nearest_candidates
+from angpn.ensemble.adaptive_temperature import AdaptiveTemperature
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.folds import Fold, make_folds
@@ -182,6 +183,10 @@ def test_held_out_labels_of_all_models_together_calibrate_them_all(rows):
     expected, mean = Calibration.fit(predicted, TRUTH[held], labels.weights[held], CONFIG)
     assert calibrated.calibration.temperature == pytest.approx(expected.temperature, rel=1e-4)
     assert_close(calibrated.calibration.shift, expected.shift, rtol=1e-4, atol=1e-4)
+    weights = labels.weights[held]
+    adaptive = AdaptiveTemperature.fit(expected(predicted), TRUTH[held], weights, CONFIG)
+    assert calibrated.adaptive_temperature == pytest.approx(adaptive, rel=1e-3)
+    assert adaptive.slope != 0
     assert calibrated.log_likelihood == pytest.approx(mean * len(held), rel=1e-4)
     assert calibrated.log_likelihood < 0
     assert calibrated.n_held_out == len(held)
@@ -200,6 +205,7 @@ def test_where_nothing_is_held_out_the_calibration_is_a_fixed_one(rows):
     calibrated = self_training(rows, [of_all_labels()], candidates=[LINEAR]).run_round()
     assert calibrated.calibration.temperature == CONFIG.temperature_without_labels
     assert not calibrated.calibration.shift.any()
+    assert calibrated.adaptive_temperature == (CONFIG.optimism, 0, 0)
     assert (calibrated.n_held_out, calibrated.log_likelihood) == (0, 0.0)
 
 

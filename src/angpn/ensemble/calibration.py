@@ -38,10 +38,6 @@ class Calibration(NamedTuple):
         temperature, likelihood = fit_temperature(log_proba + shift, truth, weights, config, smoothing)
         return cls(temperature, shift), likelihood
 
-    def softened(self, config: EnsembleConfig) -> "Calibration":
-        """Return the calibration of the final model: held-out labels are optimistic, since they also selected it."""
-        return self._replace(temperature=config.optimism * self.temperature)
-
     def __call__(self, log_proba: Tensor) -> Tensor:  # (n, c)
         """Return the calibrated probabilities."""
         return softmax(log_proba + self.shift, self.temperature)
@@ -49,11 +45,6 @@ class Calibration(NamedTuple):
     def inverse(self, probabilities: Tensor) -> Tensor:  # (n, c)
         """Return log-probabilities that would become these, up to a constant in each row."""
         return probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny).log() * self.temperature - self.shift
-
-
-def soften(probabilities: Tensor, config: EnsembleConfig) -> Tensor:  # (n, c)
-    """Return what :meth:`Calibration.softened` would have made of the same log-probabilities."""
-    return softmax(probabilities.log(), config.optimism)
 
 
 def fit_temperature(

@@ -120,6 +120,7 @@ class EnsembleConfig:
     shift_penalty: float = 1.0
     labels_of_shift: float = 80.0
     optimism: float = 1.05  # held-out labels also selected hyper-parameters, so the final temperature is raised by this
+    slope_penalty: float = 3.0  # of the adaptive temperature
     temperature_without_labels: Temperature = 0.5  # penalised heads of very few labels are under-confident
 
     def family_prior(self, family: Family, *, of_table: bool, few_classes: int = 0) -> float:

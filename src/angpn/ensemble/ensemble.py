@@ -9,6 +9,7 @@ import torch
 from msgspec import Meta
 from torch import Tensor
 
+from angpn.ensemble.adaptive_temperature import AdaptiveTemperature
 from angpn.ensemble.base_learners import KINDS, BaseLearner, LearnerState
 from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.config import Hops
@@ -38,6 +39,9 @@ class EnsembleState(Saved, frozen=True):
         None  # of the learners, which count alike in a file of before
     )
     temperatures: list[Temperature] | None = None
+    base_temperature: Temperature = 1.0  # of the adaptive temperature, which a file of before had in its temperature
+    entropy_slope: Annotated[float, Meta(ge=-20, le=20)] = 0.0
+    mean_entropy: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,12 @@ class Ensemble:
     learners: Sequence[BaseLearner]  # the heaviest first
     mixture: Mixture  # of them
     calibration: Calibration
+    adaptive_temperature: AdaptiveTemperature  # after the calibration
     graph_probabilities: Tensor | None  # (n, c) what the graph was learnt from beside the distances
+
+    def calibrate(self, log_proba: Tensor) -> Tensor:  # (n, c)
+        """Return the probabilities to show for what the mixture gives."""
+        return self.adaptive_temperature(self.calibration(log_proba))
 
     def in_data_order(self, partition: Partition) -> "Ensemble":
         """Return it for all rows in the order of the data; it was trained on those of this partition."""
@@ -87,6 +96,9 @@ class Ensemble:
             learners=states,
             weights=list(self.mixture.weights),
             temperatures=list(self.mixture.temperatures),
+            base_temperature=self.adaptive_temperature.base,
+            entropy_slope=self.adaptive_temperature.slope,
+            mean_entropy=self.adaptive_temperature.mean_entropy,
         )
         return state, arrays
 
@@ -121,6 +133,7 @@ class Ensemble:
             learners,
             _mixture(state),
             Calibration(state.temperature, torch.from_numpy(arrays["shift"])),
+            AdaptiveTemperature(state.base_temperature, state.entropy_slope, state.mean_entropy),
             None if probabilities is None else torch.from_numpy(probabilities),
         )
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from angpn.ensemble.calibration import soften
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.ensemble import Ensemble
 from angpn.ensemble.folds import Fold, Labels
@@ -26,7 +25,7 @@ class Round(NamedTuple):
 
     ensemble: Ensemble
     rows: ScaledRows  # that it was trained on
-    probabilities: Tensor  # (n, c) of the rows that the lists are of
+    calibrated: Tensor  # (n, c) probabilities of the rows that the lists are of, before the adaptive temperature
     held_out: list[tuple[Array, Tensor]]  # rows that were held out, and their probabilities then
     accuracy: float  # on held-out labels, NaN where there are none
     log_likelihood: float  # of them all
@@ -34,6 +33,11 @@ class Round(NamedTuple):
     loss: float  # of the labels it was trained on
     number: int  # from 0; the first is trained on given labels alone
     features: PropagatedFeatures | None = None  # of the ensemble, where they are kept
+
+    @property
+    def probabilities(self) -> Tensor:  # (n, c)
+        """The predictions for the rows it was trained on."""
+        return self.ensemble.adaptive_temperature(self.calibrated)
 
     @property
     def neighborhood(self) -> Neighborhood:
@@ -105,21 +109,25 @@ def make_round(
     number: int,
 ) -> Round:
     """Return the ensemble that a trained and calibrated model is, and how well it does."""
-    codes, config, training = labels.codes, options.config, final.fold.training
-    calibration = calibrated.calibration.softened(config)
+    codes, training = labels.codes, final.fold.training
     assert final.probabilities is not None
     assert final.mixture is not None
     ensemble = Ensemble(
-        rows.scaling, options.graph, final.learners, final.mixture, calibration, final.graph_probabilities
+        rows.scaling,
+        options.graph,
+        final.learners,
+        final.mixture,
+        calibrated.calibration,
+        calibrated.adaptive_temperature,
+        final.graph_probabilities,
     )
-    probabilities = soften(final.probabilities, config)
     right = [found.argmax(dim=1).numpy() == codes[held] for held, found in held_out]
-    partition = rows.neighborhood.partition
-    of_truth = partition.gather_rows(probabilities, training)[np.arange(len(training)), codes[training]]
+    of_training = ensemble.adaptive_temperature(rows.neighborhood.partition.gather_rows(final.probabilities, training))
+    of_truth = of_training[np.arange(len(training)), codes[training]]
     return Round(
         ensemble,
         rows,
-        probabilities,
+        final.probabilities,
         held_out,
         float(np.concatenate(right).mean()) if right else float("nan"),
         calibrated.log_likelihood,

@@ -97,7 +97,7 @@ class InductiveEnsemble:
 
     def _probabilities(self, rows: "NewRows") -> Tensor:  # (r, c)
         found = (learner.log_proba_new(rows) for learner in self.ensemble.learners)
-        return self.ensemble.calibration(self.ensemble.mixture(found))
+        return self.ensemble.calibrate(self.ensemble.mixture(found))
 
     def sent(self, number: int, hops: Hops) -> Tensor:  # (n, p)
         r"""Return what fitted rows send to new ones over all hops.

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from angpn.ensemble.base_learners import fit_base_learners
-from angpn.ensemble.calibration import Calibration
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.fit import Round, make_round
-from angpn.ensemble.folds import Fold, Labels, given_labels, rows_of
+from angpn.ensemble.folds import Fold, Labels, given_labels
 from angpn.ensemble.model_selection import pick_centers
 from angpn.ensemble.propagated_features import Problem, PropagatedFeatures
 from angpn.ensemble.self_training import CalibratedRound, FoldModel, training_set
@@ -62,7 +61,8 @@ class Refit:
     def _surprise(self, labels: Labels) -> tuple[float, float]:
         """Return ``surprise`` and ``variance`` with the labels that are new."""
         rows = self._new_rows(labels)
-        log_proba = self._of(self.last.probabilities, rows).double().clamp(min=1e-12).log()
+        probabilities = self.last.ensemble.adaptive_temperature(self._of(self.last.calibrated, rows))
+        log_proba = probabilities.double().clamp(min=1e-12).log()
         expected = (log_proba.exp() * log_proba).sum(dim=1)
         variances = (log_proba.exp() * log_proba.square()).sum(dim=1) - expected.square()
         surprises = log_proba[np.arange(len(rows)), labels.codes[rows]] - expected
@@ -82,7 +82,7 @@ class Refit:
         partition = rows.neighborhood.partition
         training = given_labels(labels, labelled)
         if last.number > 0:  # else held-out labels said that pseudo-labels mislead
-            training = training_set(labels, labelled, last.probabilities, config.max_pseudo_labels, partition, options)
+            training = training_set(labels, labelled, last.calibrated, config.max_pseudo_labels, partition, options)
         ((*learners,),) = fit_base_learners(
             parameters,
             [Problem(features, training)],
@@ -109,16 +109,13 @@ class Refit:
         """Calibrate by the rows held out so far, and by what was predicted for the new ones while unlabelled."""
         calibration = self.last.ensemble.calibration
         new = self._new_rows(labels)
-        several = [(new, calibration.inverse(self._of(self.last.probabilities, new)))]
-        unsoftened = calibration._replace(temperature=calibration.temperature / config.optimism)
+        several = [(new, calibration.inverse(self._of(self.last.calibrated, new)))]
         for rows, probabilities in self.last.held_out:
             kept = labels.codes[rows] == self.codes[rows]
-            several.append((rows[kept], unsoftened.inverse(probabilities[kept])))
+            several.append((rows[kept], calibration.inverse(probabilities[kept])))
         rows, log_proba = np.concatenate([rows for rows, _ in several]), torch.cat([found for _, found in several])
-        if not len(rows):
-            return [], CalibratedRound(Calibration.without_labels(labels.n_classes, config), 0.0, 0)
-        fitted, mean = Calibration.fit(log_proba, labels.codes[rows], rows_of(labels.weights, rows), config)
-        return [(rows, fitted(log_proba))], CalibratedRound(fitted, mean * len(rows), len(rows))
+        calibrated = CalibratedRound.by(log_proba, rows, labels, config)
+        return [(rows, calibrated.calibration(log_proba))] if len(rows) else [], calibrated
 
     def _of(self, values: Tensor, rows: Array) -> Tensor:
         return self.last.neighborhood.partition.gather_rows(values, rows)

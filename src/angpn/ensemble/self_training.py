@@ -15,8 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from angpn.ensemble.adaptive_temperature import AdaptiveTemperature
 from angpn.ensemble.base_learners import BaseLearner, HyperParameters, fit_base_learners
 from angpn.ensemble.calibration import Calibration, log_likelihoods
+from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.folds import Fold, Labels, TrainingSet, given_labels, rows_of
 from angpn.ensemble.mixture import Mixture, select_members
 from angpn.ensemble.model_selection import Selection, best_of_families, is_far_behind, pick_centers
@@ -43,8 +45,20 @@ class CalibratedRound(NamedTuple):
     """The calibration of a round, and how likely the held-out labels are under it."""
 
     calibration: Calibration
+    adaptive_temperature: AdaptiveTemperature  # of what is shown, after the calibration
     log_likelihood: float  # the sum over all of them
     n_held_out: int
+
+    @classmethod
+    def by(cls, log_proba: Tensor, rows: Array, labels: Labels, config: EnsembleConfig) -> "CalibratedRound":
+        """Calibrate by the predictions for held-out rows."""
+        if not len(rows):
+            without = Calibration.without_labels(labels.n_classes, config)
+            return cls(without, AdaptiveTemperature(config.optimism), 0.0, 0)
+        truth, weights = labels.codes[rows], rows_of(labels.weights, rows)
+        calibration, mean = Calibration.fit(log_proba, truth, weights, config)
+        adaptive = AdaptiveTemperature.fit(calibration(log_proba), truth, weights, config)
+        return cls(calibration, adaptive, mean * len(rows), len(rows))
 
 
 class SelfTraining:
@@ -152,12 +166,8 @@ class SelfTraining:
             rows = model.fold.held[np.isin(codes[model.fold.held], codes[model.fold.training])]
             found.append(self._neighborhood.partition.gather_rows(of_model, rows))
             held.append(rows)
-        rows = np.concatenate(held)
-        if not len(rows):
-            return CalibratedRound(Calibration.without_labels(self._labels.n_classes, config), 0.0, 0)
-        fit = partial(Calibration.fit, torch.cat(found), codes[rows], rows_of(self._labels.weights, rows), config)
-        calibration, mean = self._options.parallel_map([fit])[0]  # by one process, for all
-        return CalibratedRound(calibration, mean * len(rows), len(rows))
+        calibrate = partial(CalibratedRound.by, torch.cat(found), np.concatenate(held), self._labels, config)
+        return self._options.parallel_map([calibrate])[0]  # by one process, for all
 
     def _groups(self, models: Sequence[FoldModel]) -> Iterator[Sequence[FoldModel]]:
         """Yield as many models at a time as there are processes, so that each process has heads to fit."""

@@ -265,5 +265,5 @@ def _converged(history: list[Round]) -> bool:
     """Tell whether the last round changed no prediction."""
     if len(history) < 2:
         return False
-    before, now = (round.probabilities.argmax(dim=1) for round in history[-2:])
+    before, now = (round.calibrated.argmax(dim=1) for round in history[-2:])
     return not history[-1].neighborhood.partition.all_reduce_sum((before != now).sum())

@@ -111,8 +111,8 @@ def _select_scaling(
     hops = [each for each in hops if each in config.hops_of_scalings] or hops
     scorers: list[Scorer] = []
     stages.append(scorers)
-    for name, metric in scalings:
-        fitted = Scaling.fit(compared, name, metric, options.seed, config, options.n_components)
+    fits = [partial(Scaling.fit, compared, *each, options.seed, config, options.n_components) for each in scalings]
+    for (name, _), fitted in zip(scalings, options.parallel_map(fits), strict=True):
         if fitted.name == name:  # main directions may hold all of the rows, and "unit" and "standard" are there
             scorers.append(Scorer(_scaled(compared, fitted, options), labels, options))
     score_all(scorers, first_candidates(hops, _spreading_alphas(options), config), options)

@@ -41,6 +41,8 @@ def test_the_entropy_is_a_share_of_the_largest():
     probabilities = torch.tensor([[0.25] * 4, [1.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0]])
     assert_close(entropy(probabilities), torch.tensor([1.0, 0.0, 0.5]))
     assert entropy(torch.ones(2, 1)).tolist() == [0, 0]
+    for n_classes in range(2, 200):  # never above, as a file would not be read that says so
+        assert entropy(torch.full((1, n_classes), 1 / n_classes)).max() <= 1
 
 
 @pytest.mark.parametrize("power", [-0.8, 0.6])

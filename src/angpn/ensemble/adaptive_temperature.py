@@ -74,4 +74,5 @@ def _zero(increasing: Callable[[float], float], lowest: float, highest: float) -
 
 def entropy(probabilities: Tensor) -> Tensor:  # (n,)
     """Return the entropy of each row, as a share of the largest there is."""
-    return torch.special.entr(probabilities).sum(dim=1) / math.log(max(2, probabilities.shape[1]))
+    found = torch.special.entr(probabilities).sum(dim=1) / math.log(max(2, probabilities.shape[1]))
+    return found.clamp(max=1)  # despite rounding

@@ -40,7 +40,7 @@ class EnsembleState(Saved, frozen=True):
     )
     temperatures: list[Temperature] | None = None
     base_temperature: Temperature = 1.0  # of the adaptive temperature, which a file of before had in its temperature
-    entropy_slope: Annotated[float, Meta(ge=-20, le=20)] = 0.0
+    entropy_slope: Annotated[float, Meta(ge=-5, le=5)] = 0.0
     mean_entropy: Annotated[float, Meta(ge=0, le=1)] = 0.0
 
 

@@ -21,6 +21,9 @@ from angpn.kernels.threads import over_rows
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.typing import Array
 
+# A thread should read at least so many numbers: a second one takes longer to start than to read these once.
+_NUMBERS_READ = 2**20
+
 
 class Step(NamedTuple):
     """One alternation, as far as the backward pass needs it."""
@@ -56,7 +59,8 @@ def alternate(
     kind = inputs.dtype.type
     inverse = np.ones(n, inputs.dtype)
     if options.normalize:
-        over_rows(kernels.rows.inverse_lengths, n, graph_features, inverse)
+        at_least = _NUMBERS_READ // max(1, graph_features.shape[1])
+        over_rows(kernels.rows.inverse_lengths, n, graph_features, inverse, at_least=at_least)
         affinity_bound = np.ones(n, inputs.dtype)
     else:
         length = np.sqrt(np.einsum("ij,ij->i", graph_features, graph_features))
@@ -170,7 +174,9 @@ def alternate_backward(
     """Go back through one alternation: add to the gradient of the inputs, return that of the graph features."""
     n, kind, alpha, graph, own = len(inputs), inputs.dtype.type, options.alpha, step.graph, slice(neighborhood.n_rows)
     directed = options.direction == "directed"
-    of_graph_features, of_affinities = np.zeros_like(inputs), np.empty_like(graph.weights)
+    # The loop over the rows of the graph sets theirs.
+    of_graph_features = np.empty_like(inputs) if len(graph.chosen) == n else np.zeros_like(inputs)
+    of_affinities = np.empty_like(graph.weights)
     of_degree = np.zeros(n, inputs.dtype)
     keep, factor, a, b = 1 - alpha, alpha, of_output, inputs
     if step.scale is not None:

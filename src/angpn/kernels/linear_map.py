@@ -8,9 +8,7 @@ That of a BLAS need not be. For 50 channels they take about as long as torch's p
 
 from angpn.kernels.rows import compile_loop
 
-# Ranges start at a multiple of these: rows are taken so many at a time, and channels beyond the last pair are summed in
-# another order.
-ROWS_TOGETHER, CHANNELS_TOGETHER = 24, 2
+ROWS_TOGETHER = 24  # ranges start at a multiple of these: rows are taken so many at a time
 _COLUMNS_TOGETHER = 512  # so many of some rows fit the fastest cache
 
 
@@ -50,27 +48,35 @@ def map_rows(start, stop, rows, weight, rectify, out):
 
 
 @compile_loop
-def weight_gradient(start, stop, rows, gradient, out):
-    """Compute out_c = sum_i g_ic r_i for the channels c from start to stop."""
+def weight_gradients(start, stop, rows, gradient, out):
+    """Compute out_b = sum_i g_i r_i^T over the rows i of block b, for the blocks from start to stop.
+
+    A thread so reads rows that it also worked on in other loops, and no others.
+    """
     n, width = rows.shape
-    out[start:stop] = 0
-    for low in range(0, width, _COLUMNS_TOGETHER):
-        high = min(low + _COLUMNS_TOGETHER, width)
-        for i in range(0, n - 5, 6):
-            u, v, w = rows[i, low:high], rows[i + 1, low:high], rows[i + 2, low:high]
-            x, y, z = rows[i + 3, low:high], rows[i + 4, low:high], rows[i + 5, low:high]
-            for c in range(start, stop - 1, 2):
-                a, b = out[c, low:high], out[c + 1, low:high]
-                au, av, aw = gradient[i, c], gradient[i + 1, c], gradient[i + 2, c]
-                ax, ay, az = gradient[i + 3, c], gradient[i + 4, c], gradient[i + 5, c]
-                bu, bv, bw = gradient[i, c + 1], gradient[i + 1, c + 1], gradient[i + 2, c + 1]
-                bx, by, bz = gradient[i + 3, c + 1], gradient[i + 4, c + 1], gradient[i + 5, c + 1]
-                for column in range(high - low):  # ten numbers are loaded or stored for twelve products
-                    of_u, of_v, of_w = u[column], v[column], w[column]
-                    of_x, of_y, of_z = x[column], y[column], z[column]
-                    a[column] += au * of_u + av * of_v + aw * of_w + ax * of_x + ay * of_y + az * of_z
-                    b[column] += bu * of_u + bv * of_v + bw * of_w + bx * of_x + by * of_y + bz * of_z
-        for i in range(n):
-            for c in range(start + (stop - start) // 2 * 2 if i < n // 6 * 6 else start, stop):
-                for column in range(low, high):
-                    out[c, column] += gradient[i, c] * rows[i, column]
+    n_blocks, n_channels = out.shape[0], out.shape[1]
+    for block in range(start, stop):
+        first, last = n * block // n_blocks, n * (block + 1) // n_blocks
+        rest = last - (last - first) % 6
+        mine = out[block]
+        mine[:] = 0
+        for low in range(0, width, _COLUMNS_TOGETHER):
+            high = min(low + _COLUMNS_TOGETHER, width)
+            for i in range(first, rest, 6):
+                u, v, w = rows[i, low:high], rows[i + 1, low:high], rows[i + 2, low:high]
+                x, y, z = rows[i + 3, low:high], rows[i + 4, low:high], rows[i + 5, low:high]
+                for c in range(0, n_channels - 1, 2):
+                    a, b = mine[c, low:high], mine[c + 1, low:high]
+                    au, av, aw = gradient[i, c], gradient[i + 1, c], gradient[i + 2, c]
+                    ax, ay, az = gradient[i + 3, c], gradient[i + 4, c], gradient[i + 5, c]
+                    bu, bv, bw = gradient[i, c + 1], gradient[i + 1, c + 1], gradient[i + 2, c + 1]
+                    bx, by, bz = gradient[i + 3, c + 1], gradient[i + 4, c + 1], gradient[i + 5, c + 1]
+                    for column in range(high - low):  # ten numbers are loaded or stored for twelve products
+                        of_u, of_v, of_w = u[column], v[column], w[column]
+                        of_x, of_y, of_z = x[column], y[column], z[column]
+                        a[column] += au * of_u + av * of_v + aw * of_w + ax * of_x + ay * of_y + az * of_z
+                        b[column] += bu * of_u + bv * of_v + bw * of_w + bx * of_x + by * of_y + bz * of_z
+            for i in range(first, last):
+                for c in range(n_channels // 2 * 2 if i < rest else 0, n_channels):
+                    for column in range(low, high):
+                        mine[c, column] += gradient[i, c] * rows[i, column]

@@ -189,42 +189,50 @@ _pool_size = 0
 
 
 def _openmp_team(run: Callable[[int], None], parts: int) -> None:
-    """Do the same on torch's OpenMP threads."""
+    """Do the same on torch's OpenMP threads; a thread has the same part each time, whose rows its caches hold."""
     errors: list[BaseException] = []
     done: list[int] = []
-    numbers = itertools.count()  # next() on it is atomic, and tells the threads apart
 
-    def member(_: Any) -> None:
-        # The team may be smaller than asked for (inside another parallel region it is one thread): take what is left.
-        for part in numbers:
-            if part >= parts:
-                return
+    def member() -> None:
+        # The team may be smaller than asked for: inside another parallel region it is one thread.
+        for part in range(_openmp.omp_get_thread_num(), parts, _openmp.omp_get_num_threads()):
             try:
                 run(part)
                 done.append(part)
             except BaseException as error:  # an exception must not cross into C
                 errors.append(error)
 
-    _gomp_parallel(_Callback(member), None, parts, 0)
+    key = next(_keys)
+    _members[key] = member
+    try:
+        _gomp_parallel(_call_member, key, parts, 0)
+    finally:
+        del _members[key]
     if errors:
         raise errors[0]
     if len(done) < parts:  # Ctrl-C between two lines of ``member``, where ctypes drops what is raised
         raise KeyboardInterrupt
 
 
+_members: dict[int, Callable[[], None]] = {}
+_keys = itertools.count(1)  # 0 would come as None
+_call_member = _Callback(lambda key: _members[key]())  # one for all teams, since one is slow to make and to free
+
+
 def _find_openmp() -> Any:
-    """Return the entry point of the OpenMP library that torch is linked to, or None where there is none."""
+    """Return the OpenMP library that torch is linked to, or None where there is none."""
     try:
-        library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        function = library.GOMP_parallel
+        # Its functions are called with the interpreter locked: they return at once.
+        library = ctypes.PyDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        assert library.omp_get_thread_num() == 0
+        assert library.omp_get_num_threads() == 1
+        parallel = ctypes.CFUNCTYPE(None, _Callback, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+        return library, parallel(("GOMP_parallel", library))
     except (OSError, AttributeError):
-        return None
-    function.argtypes = [_Callback, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-    function.restype = None
-    return function
+        return None, None
 
 
-_gomp_parallel = _find_openmp()
+_openmp, _gomp_parallel = _find_openmp()
 _team = _openmp_team if _gomp_parallel else _python_team
 
 

@@ -10,6 +10,7 @@ from angpn import kernels
 from angpn.kernels.threads import over_rows
 
 _OPERATIONS = 2**20  # a thread should have at least
+_ROWS_OF_BLOCK, _MAX_BLOCKS = 1024, 64
 
 
 def linear_map(rows: Tensor, weight: Tensor, *, rectify: bool = False) -> Tensor:  # (n, c)
@@ -36,29 +37,29 @@ class _LinearMap(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             of_rows = _mapped(gradient, weight.t(), False)
         if ctx.needs_input_grad[1]:
-            of_weight = torch.empty_like(weight, memory_format=torch.contiguous_format)
-            arrays = _array(rows), _array(gradient), of_weight.numpy()
-            over_rows(
-                kernels.linear_map.weight_gradient,
-                len(of_weight),
-                *arrays,
-                **_shares(rows.numel(), kernels.linear_map.CHANNELS_TOGETHER),
-            )
+            blocks = rows.new_empty(_n_blocks(rows, weight), *weight.shape)
+            arrays = _array(rows), _array(gradient), blocks.numpy()
+            over_rows(kernels.linear_map.weight_gradients, len(blocks), *arrays, at_least=1)
+            of_weight = blocks.sum(dim=0) if len(blocks) > 1 else blocks[0]
         return of_rows, of_weight, None
 
 
 def _mapped(rows: Tensor, weight: Tensor, rectify: bool) -> Tensor:
     out = rows.new_empty(len(rows), len(weight))
     arrays = _array(rows), _array(weight), rectify, out.numpy()
-    over_rows(
-        kernels.linear_map.map_rows, len(rows), *arrays, **_shares(weight.numel(), kernels.linear_map.ROWS_TOGETHER)
-    )
+    multiple = kernels.linear_map.ROWS_TOGETHER
+    at_least = max(multiple, _OPERATIONS // max(1, weight.numel()))
+    over_rows(kernels.linear_map.map_rows, len(rows), *arrays, at_least=at_least, multiple=multiple)
     return out
 
 
-def _shares(operations: int, multiple: int) -> dict[str, int]:
-    """Return how to share out loops that have so many operations each."""
-    return {"at_least": max(multiple, _OPERATIONS // max(1, operations)), "multiple": multiple}
+def _n_blocks(rows: Tensor, weight: Tensor) -> int:
+    """Return in how many blocks of rows the gradient of the weights is summed: a power of two, whatever the threads.
+
+    All blocks together are at most an eighth as large as the rows.
+    """
+    at_least = max(_ROWS_OF_BLOCK, 8 * len(weight))
+    return min(_MAX_BLOCKS, 2 ** max(0, (len(rows) // at_least).bit_length() - 1))
 
 
 def _array(values: Tensor) -> Any:

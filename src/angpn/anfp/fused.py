@@ -21,6 +21,7 @@ from angpn.anfp.fused_step import (
     halo_exchange,
     halo_reduce,
     propagate_backward,
+    set_to_zero,
 )
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.typing import Array
@@ -107,7 +108,8 @@ class _Algorithm1(torch.autograd.Function):
         if ctx.chosen_after is not None:
             of_chosen, of_output = of_output, np.zeros((neighborhood.n_rows, inputs.shape[1]), inputs.dtype)
             of_output[ctx.chosen_after] = of_chosen
-        of_inputs = np.zeros_like(inputs)
+        of_inputs = np.empty_like(inputs)
+        set_to_zero(of_inputs)
         through_graph = options.graph_gradient and options.beta > 0
         for number, step in reversed(list(enumerate(ctx.steps))):
             if not through_graph:

@@ -21,9 +21,6 @@ from angpn.kernels.threads import over_rows
 from angpn.neighbors.neighborhood import Neighborhood
 from angpn.utils.typing import Array
 
-# A thread should read at least so many numbers: a second one takes longer to start than to read these once.
-_NUMBERS_READ = 2**20
-
 
 class Step(NamedTuple):
     """One alternation, as far as the backward pass needs it."""
@@ -59,8 +56,7 @@ def alternate(
     kind = inputs.dtype.type
     inverse = np.ones(n, inputs.dtype)
     if options.normalize:
-        at_least = _NUMBERS_READ // max(1, graph_features.shape[1])
-        over_rows(kernels.rows.inverse_lengths, n, graph_features, inverse, at_least=at_least)
+        over_rows(kernels.rows.inverse_lengths, n, graph_features, inverse)
         affinity_bound = np.ones(n, inputs.dtype)
     else:
         length = np.sqrt(np.einsum("ij,ij->i", graph_features, graph_features))
@@ -168,15 +164,20 @@ def propagate_backward(
         graph.aggregate_transposed(alpha / 2, of_output, of_inputs)
 
 
+def set_to_zero(values: Array) -> None:
+    """Set to zero on the threads that work on those rows: from another core's cache a line takes long to fetch."""
+    over_rows(kernels.rows.clear_rows, len(values), values)
+
+
 def alternate_backward(
     neighborhood: Neighborhood, step: Step, inputs: Array, of_output: Array, of_inputs: Array, options: Options
 ) -> Array:  # gradient of the F that the graph was made from
     """Go back through one alternation: add to the gradient of the inputs, return that of the graph features."""
     n, kind, alpha, graph, own = len(inputs), inputs.dtype.type, options.alpha, step.graph, slice(neighborhood.n_rows)
     directed = options.direction == "directed"
-    # The loop over the rows of the graph sets theirs.
-    of_graph_features = np.empty_like(inputs) if len(graph.chosen) == n else np.zeros_like(inputs)
-    of_affinities = np.empty_like(graph.weights)
+    of_graph_features, of_affinities = np.empty_like(inputs), np.empty_like(graph.weights)
+    if len(graph.chosen) < n:  # the loop over the rows of the graph sets only theirs
+        set_to_zero(of_graph_features)
     of_degree = np.zeros(n, inputs.dtype)
     keep, factor, a, b = 1 - alpha, alpha, of_output, inputs
     if step.scale is not None:

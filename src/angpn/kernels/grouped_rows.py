@@ -9,8 +9,6 @@ of them and not once for each.
 import numpy as np
 from numba import njit
 
-from angpn.kernels.uncounted import uncounted
-
 _QUERIES, _ROWS = 128, 512  # multiplied at once: their products stay in a core's cache
 
 
@@ -33,7 +31,6 @@ def nearest_in_groups(
 
     Differences from an origin nearby lose no digits where all rows are far from zero.
     """
-    out_numbers, out_scores = uncounted(out_numbers), uncounted(out_scores)
     n_groups, width, count = len(origins), queries.shape[1], out_numbers.shape[1]
     ends = np.zeros(n_groups + 1, np.int64)
     for i in range(start, stop):

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from angpn.kernels.uncounted import uncounted
-
 # Sums may be reordered, so that they can be vectorised; infinities and NaN keep their meaning.
 compile_loop: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
@@ -54,8 +52,6 @@ def step_rows(
     Candidates come nearest first, so as soon as one could not enter the support even with the largest affinity that
     ``affinity_bound`` allows, none after it can.
     """
-    indices, distances, graph_features = uncounted(indices), uncounted(distances), uncounted(graph_features)
-    columns, weights, inputs, out = uncounted(columns), uncounted(weights), uncounted(inputs), uncounted(out)
     m = indices.shape[1]
     zero, one = graph_features.dtype.type(0), graph_features.dtype.type(1)
     k = min(n_neighbors, m)
@@ -165,16 +161,20 @@ def _keep_above(threshold, used, score, taken, columns):
 @compile_loop
 def inverse_lengths(start, stop, features, inverse):
     """Compute 1 / |f_i|, or 0 for a row of no length, as :func:`angpn.anfp.algorithm.unit_rows`."""
-    features = uncounted(features)
     for i in range(start, stop):
         square = _dot(features[i], features[i])
         inverse[i] = 1 / np.sqrt(square) if square > 1e-12 else 0
 
 
 @compile_loop
+def clear_rows(start, stop, values):
+    """Set rows to zero."""
+    values[start:stop] = 0
+
+
+@compile_loop
 def aggregate_rows(start, stop, chosen, sizes, columns, weights, keep, factor, features, out):
     """Add keep * f_i + factor * sum_j w_pj f_j to out_p."""
-    columns, weights, features, out = uncounted(columns), uncounted(weights), uncounted(features), uncounted(out)
     for p in range(start, stop):
         own, mine = features[chosen[p]], out[p]
         for channel in range(mine.shape[0]):
@@ -208,7 +208,6 @@ def transpose(sizes, columns, ends, sources, places):
 @compile_loop
 def aggregate_transposed_rows(start, stop, ends, sources, places, weights, factor, features, out):
     """Add factor * sum_s w_sj f_s over its sources s to out_j; weights are flat."""
-    sources, features, out = uncounted(sources), uncounted(features), uncounted(out)
     values = np.empty(_longest(start, stop, ends), weights.dtype)
     for j in range(start, stop):
         first = ends[j - 1] if j > 0 else 0
@@ -254,8 +253,6 @@ def gradient_rows(
     "simplex", nothing for "printed". An affinity passes it on to the features of its row; what it passes to the other
     end is left to the transposed graph. Both are gradients of the rows at unit length, where ``inverse`` is that.
     """
-    columns, a, b, graph_features = uncounted(columns), uncounted(a), uncounted(b), uncounted(graph_features)
-    of_affinities, of_graph_features = uncounted(of_affinities), uncounted(of_graph_features)
     zero, one = a.dtype.type(0), a.dtype.type(1)
     values = np.empty(columns.shape[1], a.dtype)
     for p in range(start, stop):
@@ -303,8 +300,6 @@ def transposed_gradient_rows(
     Add factor * sum_s w_sj g_s to ``of_inputs``, and what the affinities of s with j pass on to ``of_graph_features``.
     If ``normalize``, the latter is then turned from the gradient of the rows at unit length into that of the rows.
     """
-    sources, of_output, of_inputs = uncounted(sources), uncounted(of_output), uncounted(of_inputs)
-    graph_features, of_graph_features = uncounted(graph_features), uncounted(of_graph_features)
     one = weights.dtype.type(1)
     longest = _longest(start, stop, ends)
     values, rows = np.empty(longest, weights.dtype), np.empty(longest, np.int32)
@@ -326,7 +321,6 @@ def transposed_gradient_rows(
 @compile_loop
 def unit_gradient_rows(start, stop, features, inverse, gradient):
     """Turn the gradient of the rows at unit length into that of the rows themselves, in place."""
-    features, gradient = uncounted(features), uncounted(gradient)
     for i in range(start, stop):
         row, mine = features[i], gradient[i]
         along = inverse[i] * inverse[i] * _dot(row, mine)
@@ -406,7 +400,6 @@ def sparse_product_rows(start, stop, lists, row_starts, row_columns, row_values,
 @_compile_unfused
 def weighted_sum_rows(start, stop, lists, weights, values, out):
     """Compute out_i = sum_l w_il v_j with j the l-th candidate of i, in the precision of the weights; many are zero."""
-    lists, weights, values, out = uncounted(lists), uncounted(weights), uncounted(values), uncounted(out)
     total = np.empty(values.shape[1], weights.dtype)
     for i in range(start, stop):
         total[:] = 0
@@ -425,7 +418,6 @@ def squared_distance_rows(start, stop, lists, rows, row_inverse, features, inver
 
     From differences, so that equal rows are at 0. An empty row has cosine 0 with all others.
     """
-    lists, rows, features, out = uncounted(lists), uncounted(rows), uncounted(features), uncounted(out)
     zero = features.dtype.type(0)
     for i in range(start, stop):
         row, mine = rows[i], out[i]

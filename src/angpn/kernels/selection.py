@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from angpn.kernels.uncounted import uncounted
-
 _compile: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(nogil=True, cache=True, error_model="numpy")
 # Sums may be reordered, so that they can be vectorised; infinities and NaN keep their meaning.
 _compile_sums: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
@@ -74,7 +72,6 @@ def nearest_rows(
     Not done are rows without room for all entries, those in which another ties with the last, and those in which a key
     is wrong by more than it may be.
     """
-    rows, features, columns, keys = uncounted(rows), uncounted(features), uncounted(columns), uncounted(keys)
     room, count = columns.shape[1], out_columns.shape[1]
     scratch = np.empty(room, keys.dtype)
     mine, distances = np.empty(room + 3, columns.dtype), np.empty(room + 3)

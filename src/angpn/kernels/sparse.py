@@ -7,8 +7,6 @@ from typing import Any
 
 from numba import njit
 
-from angpn.kernels.uncounted import uncounted
-
 # Sums may be reordered, so that they can be vectorised; infinities and NaN keep their meaning.
 _compile: Callable[[Callable[..., Any]], Callable[..., Any]] = njit(
     nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
@@ -21,7 +19,6 @@ def hop_rows(start, stop, alpha, starts, columns, values, features, out):
 
     X may have more rows than A, or fewer where alpha is 1.
     """
-    features, out = uncounted(features), uncounted(out)
     keep, alpha = features.dtype.type(1 - alpha), features.dtype.type(alpha)
     for i in range(start, stop):
         mine = out[i]

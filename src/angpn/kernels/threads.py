@@ -13,18 +13,19 @@ for the end of their time slices at each loop: at a load of 3 on two cores an ep
 :func:`fair_threads_for` notices this, and goes on with fewer threads.
 """
 
-import ctypes
-import itertools
 import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+
+from angpn.kernels.openmp import ADDRESSES
 
 try:
     import resource
@@ -37,26 +38,25 @@ _MIN_ROWS = 256
 # time do not wait for each other's spinning threads, which made them twenty times slower.
 _SMALL = 2000
 
-_Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
 
 def over_rows(
-    kernel: Callable[..., Any], n_rows: int, *arguments: Any, at_least: int = _MIN_ROWS, multiple: int = 1
+    loop: Callable[..., Any], n_rows: int, *arguments: Any, at_least: int = _MIN_ROWS, multiple: int = 1
 ) -> None:
-    """Call ``kernel(start, stop, *arguments)`` for ranges that cover all rows.
+    """Call the compiled ``loop(start, stop, *arguments)`` for ranges that cover all rows.
 
     A range has ``at_least`` so many rows, and starts at a multiple of ``multiple``.
     """
+    from angpn.kernels.team import in_ranges
+
     parts = max(1, min(torch.get_num_threads(), n_rows // at_least))
-    if parts == 1:
-        kernel(0, n_rows, *arguments)
-        return
-    bounds = [*(n_rows * part // parts // multiple * multiple for part in range(parts)), n_rows]
-
-    def run(part: int) -> None:
-        kernel(bounds[part], bounds[part + 1], *arguments)
-
-    _team(run, parts)
+    bounds = np.array([*(n_rows * part // parts // multiple * multiple for part in range(parts)), n_rows])
+    run = in_ranges(loop)
+    if parts == 1 or _has_openmp:
+        failed = run(bounds, arguments)
+    else:
+        failed = any(_on_python_threads([partial(run, bounds[part : part + 2], arguments) for part in range(parts)]))
+    if failed:
+        raise MemoryError(f"a compiled loop over {n_rows} rows found no memory to work in")
 
 
 def map_threads(n_threads: int, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -173,67 +173,18 @@ def _preemptions() -> int:
     return 0 if resource is None else resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
-def _python_team(run: Callable[[int], None], parts: int) -> None:
-    """Call ``run(0)`` to ``run(parts - 1)`` on Python threads, the calling thread included."""
+def _on_python_threads(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run each task on a thread of its own, the first on the calling thread, and return their results."""
     global _pool, _pool_size
-    if _pool is None or _pool_size < parts - 1:
-        _pool, _pool_size = ThreadPoolExecutor(parts - 1, thread_name_prefix="angpn"), parts - 1
-    pending = [_pool.submit(run, part) for part in range(1, parts)]
-    run(0)
-    for future in pending:
-        future.result()
+    if _pool is None or _pool_size < len(tasks) - 1:
+        _pool, _pool_size = ThreadPoolExecutor(len(tasks) - 1, thread_name_prefix="angpn"), len(tasks) - 1
+    pending = [_pool.submit(task) for task in tasks[1:]]
+    return [tasks[0](), *(future.result() for future in pending)]
 
 
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
-
-
-def _openmp_team(run: Callable[[int], None], parts: int) -> None:
-    """Do the same on torch's OpenMP threads; a thread has the same part each time, whose rows its caches hold."""
-    errors: list[BaseException] = []
-    done: list[int] = []
-
-    def member() -> None:
-        # The team may be smaller than asked for: inside another parallel region it is one thread.
-        for part in range(_openmp.omp_get_thread_num(), parts, _openmp.omp_get_num_threads()):
-            try:
-                run(part)
-                done.append(part)
-            except BaseException as error:  # an exception must not cross into C
-                errors.append(error)
-
-    key = next(_keys)
-    _members[key] = member
-    try:
-        _gomp_parallel(_call_member, key, parts, 0)
-    finally:
-        del _members[key]
-    if errors:
-        raise errors[0]
-    if len(done) < parts:  # Ctrl-C between two lines of ``member``, where ctypes drops what is raised
-        raise KeyboardInterrupt
-
-
-_members: dict[int, Callable[[], None]] = {}
-_keys = itertools.count(1)  # 0 would come as None
-_call_member = _Callback(lambda key: _members[key]())  # one for all teams, since one is slow to make and to free
-
-
-def _find_openmp() -> Any:
-    """Return the OpenMP library that torch is linked to, or None where there is none."""
-    try:
-        # Its functions are called with the interpreter locked: they return at once.
-        library = ctypes.PyDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
-        assert library.omp_get_thread_num() == 0
-        assert library.omp_get_num_threads() == 1
-        parallel = ctypes.CFUNCTYPE(None, _Callback, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-        return library, parallel(("GOMP_parallel", library))
-    except (OSError, AttributeError):
-        return None, None
-
-
-_openmp, _gomp_parallel = _find_openmp()
-_team = _openmp_team if _gomp_parallel else _python_team
+_has_openmp = bool(ADDRESSES)
 
 
 def _after_fork() -> None:
@@ -241,8 +192,8 @@ def _after_fork() -> None:
 
     torch's own operations would wait for such threads for ever; torch's data loaders do the same for their workers.
     """
-    global _pool, _team
-    _pool, _team = None, _python_team
+    global _pool, _has_openmp
+    _pool, _has_openmp = None, False
     torch.set_num_threads(1)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numba import njit
+from threadpoolctl import threadpool_info
 
 from angpn.kernels import threads
 from angpn.kernels.threads import fair_threads_for, over_rows
@@ -155,3 +156,18 @@ def test_tasks_are_answered_in_their_order_and_each_runs_on_one_thread(n_threads
 def test_an_error_of_a_task_is_raised():
     with pytest.raises(ZeroDivisionError):
         threads.map_threads(2, [lambda: 1, lambda: 1 // 0, lambda: 2])
+
+
+def counts(api=None):
+    return {library["num_threads"] for library in threadpool_info() if api in (None, library["user_api"])}
+
+
+@pytest.mark.skipif(not [one for one in threadpool_info() if one["user_api"] == "blas"], reason="no BLAS with threads")
+def test_libraries_have_one_thread_and_then_as_many_as_before():
+    before = counts("blas"), counts()
+    for _ in range(2):  # the second time libraries are not looked for again
+        with threads.one_library_thread("blas"):
+            assert counts("blas") == {1}
+        with threads.one_library_thread():
+            assert counts() == {1}
+        assert (counts("blas"), counts()) == before

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.linalg
-from threadpoolctl import threadpool_limits
 
+from angpn.kernels.threads import one_library_thread
 from angpn.utils.typing import Array
 
 _DEGREE = 12  # of the polynomial: products between two Rayleigh-Ritz steps
@@ -41,7 +41,7 @@ def filtered_subspace(
         As many eigenvalues as there are vectors, in increasing order, and the orthonormal vectors.
     """
     # What BLAS has to do here is little, and on a busy machine its threads wait for each other longer than that takes.
-    with threadpool_limits(1, "blas"):
+    with one_library_thread("blas"):
         values, vectors, residuals = _rayleigh_ritz(product, start)
         for _ in range(max_iter):
             if residuals[:count].max() <= tol or values[-1] >= largest:

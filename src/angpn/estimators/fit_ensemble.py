@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 import torch
-from threadpoolctl import threadpool_limits
 
 from angpn.ensemble.config import EnsembleConfig
 from angpn.ensemble.fit import Round, best_round, fit, fit_so_far
@@ -20,7 +19,7 @@ from angpn.ensemble.user_options import EnsembleOptions, GraphOptions
 from angpn.estimators.fitted_models import FittedEnsemble
 from angpn.estimators.neighbor_search import Neighbors, find_neighbors, find_shard, find_together
 from angpn.estimators.task import Fit, Task, finish, interrupts, is_inside_outer_loop
-from angpn.kernels.threads import map_threads, one_thread
+from angpn.kernels.threads import map_threads, one_library_thread, one_thread
 from angpn.neighbors.distributed import distributed_map
 from angpn.neighbors.exact import Metric
 from angpn.neighbors.inverted_index import IndexState
@@ -59,7 +58,7 @@ def fit_ensemble(task: Task) -> Fit:
     # Many small products: threads of BLAS and OpenMP that wait for each other cost more than they give. torch has its
     # own BLAS, whose sums depend on the number of threads.
     many, n_threads = task.X.shape[0] > task.model._config.max_rows_compared, torch.get_num_threads()
-    with nullcontext() if many else one_thread(), threadpool_limits(1, "blas" if many else None):
+    with nullcontext() if many else one_thread(), one_library_thread("blas" if many else None):
         return _fit(task, 1 if many else n_threads)
 
 

@@ -15,15 +15,17 @@ for the end of their time slices at each loop: at a load of 3 on two cores an ep
 
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from threadpoolctl import ThreadpoolController
 
 from angpn.kernels.openmp import ADDRESSES
 
@@ -88,6 +90,18 @@ def _threads(count: int) -> Iterator[None]:
 def one_thread() -> AbstractContextManager[None]:
     """Use one thread for torch, its linear algebra included, and the loops here."""
     return _threads(1)
+
+
+def one_library_thread(user_api: Literal["blas"] | None = None) -> AbstractContextManager[Any]:
+    """Use one thread in all libraries of linear algebra, or by default in all that have threads of their own."""
+    limited: AbstractContextManager[Any] = _libraries(len(sys.modules)).limit(limits=1, user_api=user_api)
+    return limited
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules: int) -> ThreadpoolController:  # what is imported later may bring another
+    """Find the loaded libraries that have threads, which takes 5 ms: a tenth of a fit of a small table."""
+    return ThreadpoolController()
 
 
 @contextmanager

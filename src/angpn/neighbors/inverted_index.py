@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse
 import torch
 from sklearn.utils.extmath import randomized_svd
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from angpn import kernels
-from angpn.kernels.threads import over_rows
+from angpn.kernels.threads import one_library_thread, over_rows
 from angpn.neighbors.locality import NEAREST, locality_order
 from angpn.neighbors.metric_rows import BLOCK_ROWS, MetricRows, blocks_of, exact_nearest_distances, recall_of
 from angpn.utils.array_checks import check_arrays, floats, integers, singles
@@ -232,7 +231,7 @@ class InvertedIndex:
         wanted = 1 + count * (1 if self._basis is None else self._config.oversampling)
         numbers, scores = np.empty((len(queries), wanted), np.int32), np.empty((len(queries), wanted), np.float32)
         held = self._origins, self._bounds, self._held, self._halves, self._numbers
-        with threadpool_limits(1, "blas"):  # threads have queries of their own
+        with one_library_thread("blas"):  # threads have queries of their own
             kernel, points = kernels.grouped_rows.nearest_in_groups, _points(queries, self._basis)
             over_rows(kernel, len(queries), points, groups, *held, numbers, scores)
         distances = queries.distances_on(np.maximum(numbers, 0), self._rows)

@@ -77,17 +77,18 @@ def _solve(
     max_iter: int,
 ) -> list[Linear]:
     n, p = inputs.shape
-    weight, bias = torch.zeros(p, n_classes), torch.full((n_classes,), RULED_OUT)
-    bias[known] = 0.0
+    weights = np.zeros((len(regressions), p, n_classes), np.float32)
+    biases = np.full((len(regressions), n_classes), RULED_OUT, np.float32)
+    biases[:, known] = 0.0
     if len(known) == 1:
-        return [(weight, bias)] * len(regressions)
+        return _linear(weights, biases)
     varied = variances.double().numpy()
     free = known[1:] if len(known) == 2 else known
     codes, shares = np.zeros((len(regressions), n), np.int64), np.zeros((len(regressions), n))
     penalties = np.empty((len(regressions), p + 1))
-    for place, (rows, own, weights, C, whitening) in enumerate(regressions):
+    for place, (rows, own, counted, C, whitening) in enumerate(regressions):
         codes[place, rows] = np.searchsorted(known, own)
-        counts = np.ones(len(rows)) if weights is None else weights
+        counts = np.ones(len(rows)) if counted is None else counted
         shares[place, rows] = counts / counts.sum()
         penalties[place] = 1 / (C * counts.sum())
         if whitening:
@@ -104,9 +105,12 @@ def _solve(
         BAND,
         max_iter,
     )[0]
-    found = []
-    for solution in torch.from_numpy(solutions).float():
-        weight, bias = weight.clone(), bias.clone()
-        weight[:, free], bias[free] = solution[:, :-1].T, solution[:, -1]
-        found.append((weight, bias))
-    return found
+    weights[:, :, free] = solutions[:, :, :p].transpose(0, 2, 1)
+    biases[:, free] = solutions[:, :, p]
+    return _linear(weights, biases)
+
+
+def _linear(weights: Array, biases: Array) -> list[Linear]:
+    """Return each in memory of its own, since few of them are kept."""
+    copies = ((weight.copy(), bias.copy()) for weight, bias in zip(weights, biases, strict=True))
+    return [(torch.from_numpy(weight), torch.from_numpy(bias)) for weight, bias in copies]

@@ -242,8 +242,9 @@ class FittedEnsemble(_FittedModel):
     def propagation_paths(self) -> list[Path]:
         """Return a path for each base learner: all its hops are on the last S."""
         graph, direction = self.graphs[-1], self.ensemble.options.direction
-        hops = (learner.parameters.influence_hops for learner in self.ensemble.learners)
-        return [[propagation_matrix(graph, alpha, direction)] * n_hops for alpha, n_hops in hops]
+        hops = [learner.parameters.influence_hops for learner in self.ensemble.learners]
+        matrices = {alpha: propagation_matrix(graph, alpha, direction) for alpha, _ in hops}
+        return [[matrices[alpha]] * n_hops for alpha, n_hops in hops]
 
     def predict_new(self, rows: Any, indices: Tensor, distances: Tensor) -> Array:  # (r, c)
         """Return the probabilities of new rows; a row that was fitted is recognised and gets its own."""

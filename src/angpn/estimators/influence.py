@@ -28,7 +28,7 @@ def strongest_influences(
 ) -> tuple[Array, Array]:  # (r, n) each: rows, -1 where there are fewer, and weights
     """Return the other rows with the largest share in each of these, and that share, as a mean over the paths."""
     start = scipy.sparse.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), n_rows))
-    shares = scipy.sparse.csr_array(sum(_along(path, start) for path in paths) / len(paths))
+    shares = scipy.sparse.csr_array(_sum_along(paths, start) / len(paths))
     entries = shares.tocoo()
     (places, columns), values = entries.coords, entries.data
     other = (columns != rows[places]) & (values > 0)
@@ -42,10 +42,25 @@ def strongest_influences(
     return found, weights
 
 
-def _along(path: Path, shares: scipy.sparse.csr_array) -> scipy.sparse.csr_array:  # (r, n)
-    for number, matrix in enumerate(path):
-        shares = shares @ matrix
-        if number >= _EXACT_HOPS:  # by now most rows have a little of very many
-            shares.data[shares.data < _NEGLIGIBLE] = 0
-            shares.eliminate_zeros()
+def _sum_along(paths: Sequence[Path], shares: scipy.sparse.csr_array) -> scipy.sparse.csr_array:  # (r, n)
+    """Return the sum of the shares at the ends of the paths; what is alike at their beginnings is gone through once."""
+    total = scipy.sparse.csr_array(shares.shape)
+    open_parts = [(0, list(paths), shares)]
+    while open_parts:
+        depth, here, shares = open_parts.pop()
+        following: dict[int, list[Path]] = {}
+        for path in here:
+            if len(path) == depth:
+                total = total + shares
+            else:
+                following.setdefault(id(path[depth]), []).append(path)
+        open_parts += [(depth + 1, some, _step(shares, some[0][depth], depth)) for some in following.values()]
+    return total
+
+
+def _step(shares: scipy.sparse.csr_array, matrix: scipy.sparse.csr_array, number: int) -> scipy.sparse.csr_array:
+    shares = shares @ matrix
+    if number >= _EXACT_HOPS:  # by now most rows have a little of very many
+        shares.data[shares.data < _NEGLIGIBLE] = 0
+        shares.eliminate_zeros()
     return shares

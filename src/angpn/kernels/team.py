@@ -1,7 +1,7 @@
 """Compiled code that calls a compiled loop over rows for several ranges, on OpenMP's threads.
 
-No thread but the caller meets the interpreter, whose lock they would wait for: a loop of 5,000 rows is shared out in 10
-microseconds, and took 60 with a callback in Python.
+No thread but the caller meets the interpreter, for whose lock they would sleep: with a callback in Python a small loop
+took 22 microseconds on two threads, so it takes 4.
 """
 
 # mypy: disable-error-code="no-untyped-def"

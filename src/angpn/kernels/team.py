@@ -43,7 +43,8 @@ def in_ranges(loop: Any) -> Callable[..., bool]:
     and threads that take rows of the same array would wait for each other.
     """
     name, code = f"{loop.__name__}_in_ranges", loop.py_func.__code__
-    # numba finds compiled code again by file, line and name, but not that of a function inside another.
+    # numba finds compiled code again by file, line and name, but not that of a function inside another. It looks for
+    # changes in the file of the loop alone: after a change of this file, empty its cache.
     code = _template.__code__.replace(
         co_name=name, co_qualname=name, co_filename=code.co_filename, co_firstlineno=code.co_firstlineno
     )

@@ -76,8 +76,6 @@ LINEAR = EnsembleConfig(first_heads=((None, 10.0),), more_heads=((None, 1.0), (N
 # In the order of execution: each on all sets before the next.
 VARIANTS: dict[str, Fit] = {
     "the default": fit,
-    "graph fixed (beta 0)": partial(fit, beta=0.0),
-    "distances refreshed (D^h)": fit_on_refreshed_distances,
     "no propagation": partial(fit, config=EnsembleConfig(hops=((0.0, 0),), spreading_alphas=())),
     "no self-training": partial(fit, max_rounds=0),
     "directed graph": partial(fit, direction="directed"),
@@ -86,11 +84,15 @@ VARIANTS: dict[str, Fit] = {
     "no trees": partial(fit, config=EnsembleConfig(trees=())),
     "no label spreading": partial(fit, config=EnsembleConfig(spreading_alphas=())),
     "no class prior shift": partial(fit, config=EnsembleConfig(shift_penalty=1e9)),
-    "hidden layers, end to end": fit_network,
     "scored on validation labels only": partial(fit, config=EnsembleConfig(min_held_out=0)),
     "linear heads only": partial(fit, config=LINEAR),
     "no reselection": partial(fit, config=EnsembleConfig(n_reselection_candidates=0)),
+    "no whitened heads": partial(fit, config=EnsembleConfig(whitening=0.0)),
+    "one temperature for all rows": partial(fit, config=EnsembleConfig(slope_penalty=1e9)),
+    "graph learnt (beta 0.1)": partial(fit, beta=0.1),
     "graph learnt more (beta 1)": partial(fit, beta=1.0),
+    "distances refreshed (D^h)": fit_on_refreshed_distances,
+    "hidden layers, end to end": fit_network,
 }
 
 

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from angpn import ANGPNClassifier
 from angpn.datasets import data_folder
 from angpn.inspection.label_errors import find_suspects
-from angpn.labelling.job import N_INFLUENCES
+from angpn.inspection.labelled_rows import N_INFLUENCES
 
 N_SEEDS, LABELLED, MIN_OF_CLASS = 5, 0.2, 10
 OF_SKLEARN = {"digits": load_digits, "wine": load_wine, "breast_cancer": load_breast_cancer}
